@@ -1,0 +1,225 @@
+"""The only door to the containers of a lab: run a command in one, list them, drive Docker Compose."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from provisioning.errors import LabError
+from provisioning.lab import Lab
+from provisioning.load import load_lab
+from provisioning.render import render
+from provisioning.render.compose import node_names, ray_worker_names
+from provisioning.secretfiles import RAY_TOKEN
+from provisioning.settings import Settings
+
+PROJECT_LABEL = "com.docker.compose.project"
+SERVICE_LABEL = "com.docker.compose.service"
+#: Services that every lab has; nodes and Ray workers come from the YAML.
+FIXED_SERVICES = ("db", "slurmdbd", "slurmctld", "login", "ray-head")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left: exit status and both outputs."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def last_lines(self) -> str:
+        """The end of what it said, errors first, for a message of one line."""
+        text = self.stderr.strip() or self.stdout.strip()
+        return " | ".join(text.splitlines()[-3:])
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container of the project. ``state`` is Docker's word, ``health`` is empty without a health check."""
+
+    service: str
+    name: str
+    state: str
+    health: str
+    image: str
+    labels: Mapping[str, str]
+
+
+def run_local(argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: str | None = None,
+              timeout_s: float = 60) -> Result:  # fmt: skip
+    """Run a command on the host. Raises LabError if it cannot start or does not end within ``timeout_s``."""
+    try:
+        # without input of its own a command must not read the caller's terminal
+        source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, errors="replace", timeout=timeout_s,
+                              check=False, **source)  # fmt: skip
+    except FileNotFoundError as error:
+        raise LabError(f"{argv[0]} is not installed", "make up installs what the lab needs") from error
+    except subprocess.TimeoutExpired as error:
+        raise LabError(f"{shlex.join(argv)[:200]}: no answer within {timeout_s:.0f} s", "make status, make logs") from error
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+class Cluster:
+    """One lab, running or not, under one project name."""
+
+    def __init__(self, settings: Settings, lab: Lab) -> None:
+        """Nothing is asked or started here."""
+        self.settings = settings
+        self.lab = lab
+
+    @classmethod
+    def open(cls, settings: Settings | None = None) -> Cluster:
+        """The cluster of the settings' lab (those of the environment if none are given). Raises LabInvalid."""
+        settings = settings or Settings.from_env()
+        return cls(settings, load_lab(settings.lab))
+
+    # -- what the lab consists of
+
+    def nodes(self) -> list[str]:
+        """Names of the Slurm nodes, in the order of the YAML."""
+        return node_names(self.lab)
+
+    def ray_workers(self) -> list[str]:
+        """Services of the Ray workers."""
+        return ray_worker_names(self.lab)
+
+    def services(self) -> list[str]:
+        """All services of the lab."""
+        return [*FIXED_SERVICES, *self.nodes(), *self.ray_workers()]
+
+    @property
+    def dashboard(self) -> str:
+        """Address of Ray's dashboard on the host, ``address:port``."""
+        given = self.settings.dashboard or self.lab.ports.dashboard
+        return given if ":" in given else f"127.0.0.1:{given}"
+
+    # -- files
+
+    def stale_files(self) -> list[str]:
+        """Paths (below the generated folder) of rendered files that differ from what lies there."""
+        return [path for path, text in render(self.lab).items() if not self._same(self.settings.generated / path, text)]
+
+    @staticmethod
+    def _same(path: Path, text: str) -> bool:
+        return path.is_file() and path.read_text(encoding="utf-8") == text
+
+    def write_files(self) -> list[str]:
+        """Render what differs and return its paths. Readable for everybody: containers read them as several users."""
+        changed = self.stale_files()
+        texts = render(self.lab)
+        for name in changed:
+            path = self.settings.generated / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_name(path.name + ".new")
+            partial.write_text(texts[name], encoding="utf-8", newline="\n")
+            partial.chmod(0o644)
+            partial.replace(path)
+        return changed
+
+    def ray_token(self) -> str:
+        """The token that Ray's APIs ask for. Raises LabError if the lab was never started."""
+        path = self.settings.generated / "secrets" / RAY_TOKEN
+        if not path.is_file():
+            raise LabError(f"the lab {self.settings.project} has no Ray token yet", "make up")
+        return path.read_text(encoding="utf-8").strip()
+
+    # -- Docker
+
+    def container_name(self, service: str) -> str:
+        """Compose's name of a service's container."""
+        return f"{self.settings.project}-{service}-1"
+
+    def exec(self, service: str, argv: Sequence[str], *, user: str = "root", workdir: str | None = None,
+             env: Mapping[str, str] | None = None, stdin: str | None = None, timeout_s: float = 60,
+             check: bool = True) -> Result:  # fmt: skip
+        """Run a command in a service's container.
+
+        With ``check`` raises LabError naming the command, its exit status and its last lines if it fails.
+        """
+        command = ["docker", "exec", "--user", user]
+        if stdin is not None:
+            command.append("--interactive")
+        if workdir:
+            command += ["--workdir", workdir]
+        for name, value in (env or {}).items():
+            command += ["--env", f"{name}={value}"]
+        result = run_local([*command, self.container_name(service), *argv], stdin=stdin, timeout_s=timeout_s)
+        if check and result.exit_code:
+            raise LabError(
+                f"{service}: {shlex.join(argv)[:200]}: exit status {result.exit_code}: {result.last_lines}",
+                f"make logs NODE={service}",
+            )
+        return result
+
+    def compose(self, *args: str, timeout_s: float = 300, check: bool = True) -> Result:
+        """Run docker compose on the lab's files. With ``check`` raises LabError if it fails."""
+        folder = self.settings.root / "compose"
+        result = run_local(
+            ["docker", "compose", "--ansi", "never", "-p", self.settings.project, "-f", str(folder / "compose.yaml"),
+             "-f", str(self.settings.generated / "compose.yaml"), *args],
+            env={**os.environ, **self.compose_environment()}, timeout_s=timeout_s,
+        )  # fmt: skip
+        if check and result.exit_code:
+            raise LabError(f"docker compose {args[0]}: {result.last_lines}", _compose_hint(result.stderr))
+        return result
+
+    def compose_environment(self) -> dict[str, str]:
+        """The variables of the Compose files."""
+        return {
+            "LAB_NAME": self.lab.name,
+            "LAB_SLURM": self.settings.slurm,
+            "LAB_GENERATED": str(self.settings.generated),
+            "LAB_DASHBOARD": self.dashboard,
+            "LAB_TZ": self.lab.timezone,
+            "LAB_CHECKOUT": str(self.settings.root),
+        }
+
+    @cached_property
+    def _api(self) -> Any:
+        import docker  # a third of a second: only when it is needed
+
+        return docker.from_env(timeout=30).api
+
+    def containers(self) -> dict[str, Container]:
+        """The project's containers by service, running or not. Raises LabError if the engine does not answer."""
+        import docker.errors
+        import requests
+
+        try:
+            rows = self._api.containers(all=True, filters={"label": f"{PROJECT_LABEL}={self.settings.project}"})
+        except (docker.errors.DockerException, requests.RequestException) as error:
+            raise LabError(f"the container engine does not answer: {error}", "make up starts it") from error
+        found = {}
+        for row in rows:
+            labels, status = row["Labels"], row["Status"]
+            health = status.rpartition("(")[2].rstrip(")").removeprefix("health: ") if "(" in status else ""
+            service = labels.get(SERVICE_LABEL, "")
+            found[service] = Container(
+                service, row["Names"][0].lstrip("/"), row["State"],
+                health if row["State"] == "running" else "", row["Image"], labels,
+            )  # fmt: skip
+        return found
+
+    def log_tail(self, service: str, lines: int = 8) -> str:
+        """The last lines of a service's log."""
+        result = run_local(["docker", "logs", "--tail", str(lines), self.container_name(service)], timeout_s=10)
+        return (result.stdout + result.stderr).strip()
+
+
+def _compose_hint(stderr: str) -> str:
+    """The next step for what Compose said."""
+    if "port is already allocated" in stderr or "address already in use" in stderr:
+        return "another program has the port: DASHBOARD_PORT=8266 make up"
+    if "no space left" in stderr:
+        return "free some disk space: docker system df"
+    if "No such image" in stderr or "pull access denied" in stderr or "not found" in stderr:
+        return "an image is missing: make images builds them"
+    return "make logs, make status"
