@@ -95,7 +95,7 @@ def apt_install(packages: list[str], say: Say) -> None:
 
 
 def debian_mirror() -> str:
-    """The mirror for Debian packages: DEBIAN_MIRROR, else the machine's own, else the project's."""
+    """The mirror for Debian packages: DEBIAN_MIRROR, else the machine's own, else empty."""
     if mirror := os.environ.get("DEBIAN_MIRROR"):
         return mirror
     if _os_release().get("ID") == "debian":
@@ -103,7 +103,7 @@ def debian_mirror() -> str:
             text = path.read_text(errors="replace") if path.is_file() else ""
             for uri in re.findall(r"(?m)^(?:URIs:|deb(?: \[[^]]*\])?)\s+(http\S+/debian/?)(?:\s|$)", text):
                 return str(uri).rstrip("/")
-    return "http://deb.debian.org/debian"
+    return ""
 
 
 def _engine_state() -> str:
@@ -147,9 +147,12 @@ def _install(say: Say, missing: list[str]) -> None:
 
 def _pin_trixie(say: Say) -> None:
     """Debian 12 has no Compose v2 and no buildx: take these two packages, and nothing else, from Debian 13."""
+    mirror = debian_mirror()
+    if not mirror:
+        raise LabError("no Debian mirror in this machine's package sources", "name one: DEBIAN_MIRROR=URL")
     say("engine: Compose v2 and buildx come from Debian 13 (all its other packages stay barred)")
     Path("/etc/apt/sources.list.d/slurm-ray-lab-trixie.sources").write_text(
-        f"Types: deb\nURIs: {debian_mirror()}\nSuites: trixie\nComponents: main\n"
+        f"Types: deb\nURIs: {mirror}\nSuites: trixie\nComponents: main\n"
         "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
     )
     Path("/etc/apt/preferences.d/slurm-ray-lab-trixie").write_text(
