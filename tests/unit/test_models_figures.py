@@ -1,0 +1,150 @@
+"""The course's own numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from smoke.models import backfill, fairshare, fragmentation, gang, granularity, preemption, rlhf, utilization
+from smoke.models.durations import format_minutes, parse_minutes
+
+EIGHT_HOURS = preemption.Job(480, 30, 2)
+
+
+def test_a_quarter_is_idle_and_no_node_qualifies() -> None:
+    assert fragmentation.idle_gpus(8, (5, 6, 6, 7)) == (3, 2, 2, 1)
+    assert fragmentation.idle_share(8, (5, 6, 6, 7)) == 0.25
+    assert fragmentation.nodes_that_qualify(8, (5, 6, 6, 7), 8) == 0
+    assert fragmentation.nodes_that_qualify(8, (5, 6, 6, 7), 2) == 3
+
+
+def test_the_gang_waits_for_the_second_node() -> None:
+    assert fragmentation.gang_start((30, 10, 20, 40), 2) == 20
+    with pytest.raises(ValueError, match="never starts"):
+        fragmentation.gang_start((1, 2), 3)
+
+
+def test_more_taken_than_there_is() -> None:
+    with pytest.raises(ValueError, match="node 2 cannot have 9 of 8"):
+        fragmentation.idle_share(8, (5, 9))
+
+
+def test_checkpointed_job_takes_677_minutes() -> None:
+    end = preemption.expected(EIGHT_HOURS, 3, 40)
+    assert (end.checkpoint_min, end.lost_min, end.wait_min) == (32, 45, 120)
+    assert end.wall_min == 677
+    assert end.stretch == pytest.approx(1.41, abs=0.005)
+    assert end.burned_min == 557
+    assert end.effective == pytest.approx(0.862, abs=0.0005)
+
+
+def test_replay_of_the_same_preemptions_agrees() -> None:
+    uptimes = [_uptime(135, 0), _uptime(255, 120), _uptime(375, 240)]
+    assert preemption.replay(EIGHT_HOURS, uptimes, 40) == preemption.expected(EIGHT_HOURS, 3, 40)
+
+
+def _uptime(progress: float, start: float) -> float:
+    """Minutes of a run from the progress ``start`` to ``progress``, with its checkpoints."""
+    return progress - start + 2 * (progress // 30 - start // 30)
+
+
+def test_without_checkpoint_all_progress_is_lost() -> None:
+    end = preemption.replay(preemption.Job(480), [135, 255, 375], 40)
+    assert end.lost_min == 135 + 255 + 375
+    assert end.wall_min == 480 + 765 + 120
+
+
+def test_a_checkpoint_cut_short_saves_nothing() -> None:
+    end = preemption.replay(EIGHT_HOURS, [31], 0, to_the_end=False)
+    assert (end.saved_min, end.lost_min, end.checkpoint_min) == (0, 31, 0)
+
+
+def test_it_never_ends() -> None:
+    assert not preemption.ends(preemption.Job(120), 60)
+    assert preemption.ends(preemption.Job(120), 120)
+    assert preemption.ends(preemption.Job(120, 30, 2), 60)
+    assert not preemption.ends(preemption.Job(120, 30, 2), 31)
+    assert math.isinf(preemption.replay(preemption.Job(120), [60] * 5, 10, to_the_end=False).wall_min)
+
+
+def test_best_interval() -> None:
+    assert preemption.young(2, 160) == pytest.approx(25.3, abs=0.05)
+    assert preemption.daly(2, 160) == pytest.approx(24.0, abs=0.1)
+    assert preemption.daly(10, 4) == 4
+
+
+def test_preemption_gives_28_percent_more() -> None:
+    assert utilization.output_gain(0.7, 0.9) == pytest.approx(0.286, abs=0.001)
+    assert utilization.output_gain(0.7, 0.9, 0.862) == pytest.approx(0.246, abs=0.001)
+    assert utilization.wait_without(480) == 240
+    assert utilization.utilization(160, 16, 10) == 1
+
+
+def test_who_passes() -> None:
+    job = backfill.Request
+    running = [job("runs", 3, 60)]
+    queue = [job("first", 4, 30), job("short", 1, 50), job("long", 1, 70)]
+    assert backfill.plan(4, running, queue) == {"first": 60, "short": 0, "long": 90}
+    assert backfill.passes(4, running, queue) == ["short"]
+
+
+def test_a_long_job_may_pass_on_a_node_nobody_needs() -> None:
+    job = backfill.Request
+    assert backfill.passes(4, [job("runs", 3, 60)], [job("first", 3, 30), job("long", 1, 600)]) == ["long"]
+
+
+def test_fairshare_halves() -> None:
+    assert fairshare.factor(0, 0.5) == 1
+    assert fairshare.factor(0.5, 0.5) == 0.5
+    assert fairshare.factor(1, 0.5) == 0.25
+    assert fairshare.decayed(1, 14, 7) == 0.25
+    assert fairshare.ranks({"alice": 0.5, "bob": math.inf}) == {"alice": 0.5, "bob": 1.0}
+
+
+def test_light_user_catches_up() -> None:
+    at = fairshare.crossing(100, 0, 10, 7)
+    assert fairshare.decayed(100, at, 7) == pytest.approx(fairshare.busy(10, at, 7))
+    assert math.isinf(fairshare.crossing(100, 0, 0, 7))
+
+
+def test_overhead() -> None:
+    assert granularity.efficiency(1, 1) == 0.5
+    assert granularity.shortest_task(2, 0.9) == pytest.approx(18)
+    assert granularity.makespan(100, 1, 1, 10) == 20
+    assert granularity.makespan(100, 0, 1, 100, serial_overhead=1) == 100
+
+
+def test_deadlock_and_gang() -> None:
+    stuck = gang.play(2, ["A", "B", "A", "B"], gang=False)
+    assert stuck.deadlock and stuck.stuck == ("A", "B")
+    cured = gang.play(2, ["A", "B", "A", "B"], gang=True)
+    assert cured.ended == ("A", "B") and cured.rounds == 2
+    assert not gang.play(2, ["A", "A", "B", "B"], gang=False).deadlock
+
+
+def test_rlhf_halves_against_pool() -> None:
+    work = rlhf.Work(160, 80, 16)
+    assert rlhf.static_min(work) == 30
+    assert work.used(30) == 0.5
+    assert rlhf.elastic_min(work) == 15
+    assert work.used(15) == 1
+    assert rlhf.elastic_min(work, 0.1) == pytest.approx(16.7, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"), [("8h", 480), ("30m", 30), ("1h30m", 90), ("90s", 1.5), ("none", math.inf)]
+)
+def test_durations(text: str, minutes: float) -> None:
+    assert parse_minutes(text) == minutes
+
+
+@pytest.mark.parametrize("text", ["", "8", "8x", "h", "-3h", "30 minutes"])
+def test_not_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        parse_minutes(text)
+
+
+def test_format() -> None:
+    assert [format_minutes(value) for value in (0.5, 25.3, 677, 480, math.inf)] == [
+        "30 s", "25.3 min", "11 h 17 min", "8 h", "never"]  # fmt: skip
