@@ -41,9 +41,13 @@ class Nodes:
 
     name: str = param("hostlist", MISSING, slurm="NodeName", help="a name or a range, such as c[1-4]")
     cpus: int = param("int", MISSING, slurm="CPUs", help="CPUs the node claims to have")
-    real_memory: str = param("memory", MISSING, slurm="RealMemory", help="memory the node claims, in MB or with a suffix")
+    real_memory: str = param(
+        "memory", MISSING, slurm="RealMemory", help="memory the node claims, in MB or with a suffix"
+    )
     gres: str = param("gres", slurm="Gres", help="generic resources, such as gpu:a100:8 or gpu:a100:4,shard:a100:16")
-    features: tuple[str, ...] = param("names", (), slurm="Features", help="features a job can ask for with --constraint")
+    features: tuple[str, ...] = param(
+        "names", (), slurm="Features", help="features a job can ask for with --constraint"
+    )
     weight: int = param("int", 1, slurm="Weight", help="nodes of a lower weight are given out first")
     extra: Mapping[str, str] = param("map", {}, help="further parameters of the NodeName line, by their Slurm names")
 
@@ -62,7 +66,9 @@ class Partition:
     allow_qos: tuple[str, ...] = param("names", (), slurm="AllowQos", help="only these QOS may be used")
     qos: str = param("name", slurm="QOS", help="the partition QOS, whose limits apply to all its jobs")
     priority_tier: int | None = param("int", None, slurm="PriorityTier", help="higher tiers are looked at first")
-    priority_job_factor: int | None = param("int", None, slurm="PriorityJobFactor", help="the partition's part of priority")
+    priority_job_factor: int | None = param(
+        "int", None, slurm="PriorityJobFactor", help="the partition's part of priority"
+    )
     preempt_mode: str = param("choices", slurm="PreemptMode", choices=PREEMPT_MODES, help="what happens to its jobs")
     over_subscribe: str = param("text", slurm="OverSubscribe", help="NO, YES[:n], FORCE[:n] or EXCLUSIVE")
     min_nodes: int | None = param("int", None, slurm="MinNodes", help="fewest nodes of a job")
@@ -70,7 +76,9 @@ class Partition:
     def_mem_per_cpu: str = param("memory", slurm="DefMemPerCPU", help="memory of a job that names none, for each CPU")
     tres_billing_weights: str = param("tres", slurm="TRESBillingWeights", help="what a CPU, GB or GPU costs")
     grace_time: str = param("time", slurm="GraceTime", help="time between the warning and the end of a preempted job")
-    extra: Mapping[str, str] = param("map", {}, help="further parameters of the PartitionName line, by their Slurm names")
+    extra: Mapping[str, str] = param(
+        "map", {}, help="further parameters of the PartitionName line, by their Slurm names"
+    )
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,9 @@ class Qos:
     max_tres_per_job: str = param("tres", slurm="MaxTRESPerJob", help="most resources of one job")
     grp_tres: str = param("tres", slurm="GrpTRES", help="most resources all its jobs hold at a time")
     max_jobs_per_user: int | None = param("int", None, slurm="MaxJobsPerUser", help="most running jobs of a user")
-    max_submit_jobs_per_user: int | None = param("int", None, slurm="MaxSubmitJobsPerUser", help="most jobs in the queue")
+    max_submit_jobs_per_user: int | None = param(
+        "int", None, slurm="MaxSubmitJobsPerUser", help="most jobs in the queue"
+    )
     max_wall: str = param("time", slurm="MaxWall", help="longest time limit of a job")
 
 
@@ -135,23 +145,33 @@ class Slurm:
     scheduler_parameters: Mapping[str, str] = param("map", {}, slurm="SchedulerParameters",
                                                     help="name: value; a flag has the value ''")  # fmt: skip
     preempt_type: str = param("choice", "preempt/qos", slurm="PreemptType",
-                              choices=("preempt/none", "preempt/qos", "preempt/partition_prio"), help="who preempts whom")  # fmt: skip
-    preempt_mode: str = param("choices", "REQUEUE", slurm="PreemptMode", choices=PREEMPT_MODES, help="what happens then")
+                              choices=("preempt/none", "preempt/qos", "preempt/partition_prio"),
+                              help="who preempts whom")  # fmt: skip
+    preempt_mode: str = param(
+        "choices", "REQUEUE", slurm="PreemptMode", choices=PREEMPT_MODES, help="what happens then"
+    )
     preempt_exempt_time: str = param("time", slurm="PreemptExemptTime", help="a job younger than this is not preempted")
     preempt_parameters: Mapping[str, str] = param("map", {}, slurm="PreemptParameters", help="name: value, or ''")
     priority_weights: Mapping[str, str] = param("map", {}, help="age, fairshare, job_size, partition, qos: weight")
-    priority_decay_half_life: str = param("time", "7-0", slurm="PriorityDecayHalfLife", help="how fast usage is forgotten")
+    priority_decay_half_life: str = param(
+        "time", "7-0", slurm="PriorityDecayHalfLife", help="how fast usage is forgotten"
+    )
     priority_max_age: str = param("time", "7-0", slurm="PriorityMaxAge", help="age at which the age factor is 1")
     priority_calc_period: str = param("time", "5", slurm="PriorityCalcPeriod", help="how often usage is decayed")
     priority_favor_small: bool = param("bool", False, slurm="PriorityFavorSmall", help="small jobs first")
     accounting_storage_enforce: tuple[str, ...] = param("names", ("associations", "limits", "qos"),
-                                                        slurm="AccountingStorageEnforce", help="what is enforced")  # fmt: skip
-    enforce_part_limits: str = param("choice", "ALL", slurm="EnforcePartLimits", choices=("ALL", "ANY", "NO"), help="at submit")
+                                                        slurm="AccountingStorageEnforce",
+                                                        help="what is enforced")  # fmt: skip
+    enforce_part_limits: str = param(
+        "choice", "ALL", slurm="EnforcePartLimits", choices=("ALL", "ANY", "NO"), help="at submit"
+    )
     private_data: tuple[str, ...] = param("names", (), slurm="PrivateData", help="what users cannot see of each other")
     kill_wait: int = param("int", 5, slurm="KillWait", help="seconds between SIGTERM and SIGKILL")
     min_job_age: int = param("int", 3600, slurm="MinJobAge", help="seconds a finished job is remembered by slurmctld")
     slurmd_timeout: int = param("int", 30, slurm="SlurmdTimeout", help="seconds until a silent node is DOWN")
-    inactive_limit: int = param("int", 120, slurm="InactiveLimit", help="seconds until a silent srun or salloc is ended")
+    inactive_limit: int = param(
+        "int", 120, slurm="InactiveLimit", help="seconds until a silent srun or salloc is ended"
+    )
     max_array_size: int = param("int", 1001, slurm="MaxArraySize", help="one more than the highest array index")
     requeue_exit: str = param("text", slurm="RequeueExit", help="exit codes that put a job back into the queue")
     extra: Mapping[str, str] = param("map", {}, help="further parameters of slurm.conf, by their Slurm names")

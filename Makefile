@@ -1,0 +1,140 @@
+# The front door of the lab. `make` alone prints the help, which is made from the `##` comments below.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Choices, each `make TARGET NAME=value` or an environment variable:
+LAB ?= default
+SLURM ?= 24.11
+PROJECT ?= slurm-ray-lab
+DASHBOARD_PORT ?=
+export LAB SLURM PROJECT DASHBOARD_PORT ENGINE BASE BASE_IMAGE DEBIAN_MIRROR PYPI_INDEX CA_CERTS TORCH
+unexport PYTHONDONTWRITEBYTECODE
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+PROVISION := $(PY) -m provisioning
+SMOKE := $(PY) -m smoke
+# Unit tests load no plugins they do not need: they start twice as fast.
+UNIT := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(PY) -m pytest
+
+##@ The lab
+.PHONY: up
+up: $(READY) ## bring the lab up (LAB=, SLURM=24.11|26.05, PROJECT=, DASHBOARD_PORT=)
+	@$(PROVISION) up
+
+.PHONY: smoke
+smoke: $(READY) ## run the main job end to end, as alice through the login node
+	@$(SMOKE)
+
+.PHONY: status
+status: $(READY) ## one screen: nodes and GPUs, jobs, Ray nodes, addresses
+	@$(PROVISION) status
+
+.PHONY: down
+down: $(READY) ## remove the containers; queue, accounting and homes are kept
+	@$(PROVISION) down
+
+.PHONY: destroy
+destroy: $(READY) ## remove the lab with all its state
+	@$(PROVISION) destroy
+
+##@ Access
+.PHONY: shell
+shell: $(READY) ## a shell on the login node (AS=alice, NODE=login)
+	@$(PROVISION) shell --user $(or $(AS),alice) --node $(or $(NODE),login)
+
+.PHONY: logs
+logs: $(READY) ## the last lines of the logs (NODE=c1, SINCE=10m, LINES=60)
+	@$(PROVISION) logs --node "$(NODE)" --since "$(SINCE)" --lines "$(or $(LINES),60)"
+
+.PHONY: dashboard
+dashboard: $(READY) ## print the address of Ray's dashboard, open it where there is a display
+	@$(PROVISION) dashboard
+
+.PHONY: token
+token: $(READY) ## print Ray's token
+	@$(PROVISION) token
+
+##@ Configuration
+.PHONY: check
+check: $(READY) ## check the lab's YAML, touch nothing (LAB=)
+	@$(PROVISION) check
+
+.PHONY: plan
+plan: $(READY) ## how the running lab differs from its YAML (JSON=1 for programs)
+	@$(PROVISION) plan $(if $(JSON),--json)
+
+.PHONY: apply
+apply: $(READY) ## make the running lab what its YAML says (FORCE=1 ends jobs on removed nodes)
+	@$(PROVISION) apply $(if $(FORCE),--force)
+
+.PHONY: schema
+schema: $(READY) ## print the JSON Schema of a lab's YAML
+	@$(PROVISION) schema
+
+##@ Tests
+.PHONY: test
+test: lint test-unit test-24.11 test-26.05 ## everything: lint, unit tests, both Slurm lines on running labs
+
+.PHONY: lint
+lint: $(READY) ## ruff, mypy, shellcheck, hadolint
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/shellcheck $$(git ls-files '*.sh' '*.slurm' 'images/**/lab/*' | xargs grep -lE '^#!.*(ba)?sh')
+	$(VENV)/bin/hadolint images/*/Dockerfile
+
+.PHONY: test-unit
+test-unit: $(READY) ## unit tests, no containers, a few seconds
+	$(UNIT) tests/unit -q
+
+.PHONY: test-properties
+test-properties: $(READY) ## property tests and fuzzing, no containers
+	$(UNIT) -p _hypothesis_pytestplugin tests/properties -q
+
+.PHONY: test-24.11 test-26.05
+test-24.11: $(READY) ## tests on a running lab with Slurm 24.11
+	SLURM=24.11 $(PY) -m pytest tests/cluster
+test-26.05: $(READY) ## tests on a running lab with Slurm 26.05
+	SLURM=26.05 $(PY) -m pytest tests/cluster
+
+##@ Figures
+.PHONY: bench-up
+bench-up: $(READY) ## seconds and memory of starting the lab, beside Ray alone
+	@$(PY) -m tests.bench_up
+
+##@ Upkeep
+.PHONY: images
+images: $(READY) ## build the images without starting anything
+	@$(PROVISION) images
+
+.PHONY: engine-stop
+engine-stop: $(READY) ## stop the container engine, if the lab started it
+	@$(PROVISION) engine-stop
+
+.PHONY: lock
+lock: $(READY) ## renew requirements.txt from requirements.in
+	$(PY) -m pip install --quiet uv
+	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links \
+		--no-header --no-annotate -o requirements.txt requirements.in
+
+.PHONY: help
+help: ## this text
+	@awk 'BEGIN {FS = ":.*## "; print "usage: make TARGET [NAME=value]"} \
+		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-zA-Z0-9._ -]+:.*## / {sub(/:.*## /, "\001"); split($$0, part, "\001"); \
+		  sub(/:.*/, "", part[1]); printf "  %-16s %s\n", part[1], part[2]}' $(MAKEFILE_LIST)
+
+$(READY): requirements.txt
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && python3 -c 'import venv, ensurepip' 2>/dev/null \
+		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+			&& echo "installing python3-venv" && apt-get update -qq && apt-get install -y -qq python3 python3-venv >/dev/null; } \
+		|| { echo "error: Python 3.11 or later with venv is needed" >&2; \
+			echo "  next: on Debian or Ubuntu: apt install python3 python3-venv" >&2; exit 1; }
+	@echo "making the Python environment in $(VENV) (once)"
+	@python3 -m venv $(VENV)
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check $(if $(PYPI_INDEX),--index-url $(PYPI_INDEX)) \
+		$(if $(CA_CERTS),--cert $(CA_CERTS)) -r requirements.txt
+	@touch $@
