@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,9 @@ def run_local(argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdi
     except FileNotFoundError as error:
         raise LabError(f"{argv[0]} is not installed", "make up installs what the lab needs") from error
     except subprocess.TimeoutExpired as error:
-        raise LabError(f"{shlex.join(argv)[:200]}: no answer within {timeout_s:.0f} s", "make status, make logs") from error
+        raise LabError(
+            f"{shlex.join(argv)[:200]}: no answer within {timeout_s:.0f} s", "make status, make logs"
+        ) from error
     return Result(done.returncode, done.stdout, done.stderr)
 
 
@@ -182,36 +184,40 @@ class Cluster:
             "LAB_CHECKOUT": str(self.settings.root),
         }
 
-    @cached_property
-    def _api(self) -> Any:
-        import docker  # a third of a second: only when it is needed
-
-        return docker.from_env(timeout=30).api
-
     def containers(self) -> dict[str, Container]:
         """The project's containers by service, running or not. Raises LabError if the engine does not answer."""
-        import docker.errors
-        import requests
-
-        try:
-            rows = self._api.containers(all=True, filters={"label": f"{PROJECT_LABEL}={self.settings.project}"})
-        except (docker.errors.DockerException, requests.RequestException) as error:
-            raise LabError(f"the container engine does not answer: {error}", "make up starts it") from error
-        found = {}
-        for row in rows:
-            labels, status = row["Labels"], row["Status"]
-            health = status.rpartition("(")[2].rstrip(")").removeprefix("health: ") if "(" in status else ""
-            service = labels.get(SERVICE_LABEL, "")
-            found[service] = Container(
-                service, row["Names"][0].lstrip("/"), row["State"],
-                health if row["State"] == "running" else "", row["Image"], labels,
-            )  # fmt: skip
-        return found
+        return list_containers(self.settings.project)
 
     def log_tail(self, service: str, lines: int = 8) -> str:
         """The last lines of a service's log."""
         result = run_local(["docker", "logs", "--tail", str(lines), self.container_name(service)], timeout_s=10)
         return (result.stdout + result.stderr).strip()
+
+
+def list_containers(project: str) -> dict[str, Container]:
+    """A project's containers by service, running or not, in one question to the engine.
+
+    Raises LabError if the engine does not answer.
+    """
+    import docker  # a third of a second: only when it is needed
+    import docker.errors
+    import requests
+
+    try:
+        with contextlib.closing(docker.from_env(timeout=30)) as client:
+            rows = client.api.containers(all=True, filters={"label": f"{PROJECT_LABEL}={project}"})
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        denied = "ermission denied" in str(error)
+        hint = "usermod -aG docker $USER, then log in again" if denied else "make up starts it"
+        raise LabError(f"the container engine does not answer: {error}", hint) from error
+    found = {}
+    for row in rows:
+        labels, status = row["Labels"], row["Status"]
+        health = status.rpartition("(")[2].rstrip(")").removeprefix("health: ") if "(" in status else ""
+        service = labels.get(SERVICE_LABEL, "")
+        found[service] = Container(service, row["Names"][0].lstrip("/"), row["State"],
+                                   health if row["State"] == "running" else "", row["Image"], labels)  # fmt: skip
+    return found
 
 
 def _compose_hint(stderr: str) -> str:

@@ -21,9 +21,7 @@ def _lines(nodes: Nodes) -> list[str]:
     for gres in slurmtypes.parse_gres(nodes.gres):
         kind = f" Type={gres.type}" if gres.type else ""
         if gres.name == "gpu":
-            lines.append(
-                f"NodeName={nodes.name} Name=gpu{kind} File={_files(first, gres.count)} Flags=nvidia_gpu_env"
-            )
+            lines.append(f"NodeName={nodes.name} Name=gpu{kind} File={_files(first, gres.count)} Flags=nvidia_gpu_env")
             first += gres.count
         elif gres.name in ("shard", "mps"):
             devices = gpu_devices(nodes)

@@ -11,8 +11,11 @@ from provisioning.lab import Lab, Nodes, Partition, Slurm, slurm_params
 #: What the lab relies on, whatever the YAML says: (parameter, value, why).
 FIXED = (
     ("SlurmctldHost", "slurmctld", "the service's name is its host name"),
-    ("SlurmctldParameters", "enable_configless,validate_nodeaddr_threads=16",
-     "nodes and login fetch the files from slurmctld; names of nodes that are down are looked up side by side"),
+    (
+        "SlurmctldParameters",
+        "enable_configless,validate_nodeaddr_threads=16",
+        "nodes and login fetch the files from slurmctld; names of nodes that are down are looked up side by side",
+    ),
     ("SlurmUser", "slurm", "slurmctld needs no root"),
     ("AuthType", "auth/slurm", "one shared key, no daemon of its own"),
     ("CredType", "auth/slurm", ""),
