@@ -16,13 +16,26 @@ from typing import Any
 UNSET = ""
 
 
-def param(kind: str, default: Any = UNSET, *, slurm: str = "", choices: tuple[str, ...] = (), help: str) -> Any:
+#: The greatest number Slurm keeps in 16 and in 32 bits; the values above mean "not set" and "no limit".
+MAX16, MAX32 = 65533, 4294967293
+
+
+def param(
+    kind: str,
+    default: Any = UNSET,
+    *,
+    slurm: str = "",
+    choices: tuple[str, ...] = (),
+    bounds: tuple[int, int] = (0, MAX32),
+    help: str,
+) -> Any:
     """Describe one field.
 
     kind: name | hostlist | names | text | int | float | bool | time | memory | tres | gres | choice | choices | map.
-    ``default=MISSING`` makes the key required. ``slurm`` is the parameter's name in Slurm's files or in sacctmgr.
+    ``default=MISSING`` makes the key required. ``slurm`` is the parameter's name in Slurm's files or in sacctmgr;
+    ``bounds`` are the least and the greatest value of a number.
     """
-    metadata = {"kind": kind, "slurm": slurm, "choices": choices, "help": help}
+    metadata = {"kind": kind, "slurm": slurm, "choices": choices, "bounds": bounds, "help": help}
     if default is MISSING:
         return field(metadata=metadata)
     if isinstance(default, dict):
@@ -40,11 +53,11 @@ class Nodes:
     """One line of NodeName: one node or a range of equal nodes."""
 
     name: str = param("hostlist", MISSING, slurm="NodeName", help="a name or a range, such as c[1-4]")
-    cpus: int = param("int", MISSING, slurm="CPUs", help="CPUs the node claims to have")
+    cpus: int = param("int", MISSING, bounds=(1, MAX16), slurm="CPUs", help="CPUs the node claims to have")
     real_memory: str = param(
         "memory", MISSING, slurm="RealMemory", help="memory the node claims, in MB or with a suffix"
     )
-    gres: str = param("gres", slurm="Gres", help="generic resources, such as gpu:a100:8 or gpu:a100:4,shard:a100:16")
+    gres: str = param("gres", slurm="Gres", help="generic resources, such as gpu:a100:8 or gpu:a100:8,shard:32")
     features: tuple[str, ...] = param(
         "names", (), slurm="Features", help="features a job can ask for with --constraint"
     )
@@ -65,17 +78,21 @@ class Partition:
     deny_accounts: tuple[str, ...] = param("names", (), slurm="DenyAccounts", help="these accounts may not submit")
     allow_qos: tuple[str, ...] = param("names", (), slurm="AllowQos", help="only these QOS may be used")
     qos: str = param("name", slurm="QOS", help="the partition QOS, whose limits apply to all its jobs")
-    priority_tier: int | None = param("int", None, slurm="PriorityTier", help="higher tiers are looked at first")
+    priority_tier: int | None = param(
+        "int", None, bounds=(0, MAX16), slurm="PriorityTier", help="higher tiers are looked at first"
+    )
     priority_job_factor: int | None = param(
-        "int", None, slurm="PriorityJobFactor", help="the partition's part of priority"
+        "int", None, bounds=(0, MAX16), slurm="PriorityJobFactor", help="the partition's part of priority"
     )
     preempt_mode: str = param("choices", slurm="PreemptMode", choices=PREEMPT_MODES, help="what happens to its jobs")
     over_subscribe: str = param("text", slurm="OverSubscribe", help="NO, YES[:n], FORCE[:n] or EXCLUSIVE")
-    min_nodes: int | None = param("int", None, slurm="MinNodes", help="fewest nodes of a job")
-    max_nodes: int | None = param("int", None, slurm="MaxNodes", help="most nodes of a job")
+    min_nodes: int | None = param("int", None, bounds=(1, 64), slurm="MinNodes", help="fewest nodes of a job")
+    max_nodes: int | None = param("int", None, bounds=(1, 64), slurm="MaxNodes", help="most nodes of a job")
     def_mem_per_cpu: str = param("memory", slurm="DefMemPerCPU", help="memory of a job that names none, for each CPU")
     tres_billing_weights: str = param("tres", slurm="TRESBillingWeights", help="what a CPU, GB or GPU costs")
-    grace_time: str = param("time", slurm="GraceTime", help="time between the warning and the end of a preempted job")
+    grace_time: int | None = param(
+        "int", None, slurm="GraceTime", help="seconds between warning and end of a preempted job"
+    )
     extra: Mapping[str, str] = param(
         "map", {}, help="further parameters of the PartitionName line, by their Slurm names"
     )
@@ -92,7 +109,9 @@ class Qos:
     preempt_mode: str = param("choice", slurm="PreemptMode", choices=("cluster", "cancel", "requeue", "suspend"),
                               help="what happens to ITS jobs when they are preempted")  # fmt: skip
     preempt_exempt_time: str = param("time", slurm="PreemptExemptTime", help="a job younger than this is not preempted")
-    grace_time: str = param("time", slurm="GraceTime", help="time between the warning and the end of a preempted job")
+    grace_time: int | None = param(
+        "int", None, slurm="GraceTime", help="seconds between warning and end of a preempted job"
+    )
     usage_factor: float = param("float", 1.0, slurm="UsageFactor", help="how much its usage counts")
     flags: tuple[str, ...] = param("choices", (), slurm="Flags", choices=QOS_FLAGS, help="QOS flags")
     max_tres_per_user: str = param("tres", slurm="MaxTRESPerUser", help="most resources one user holds at a time")
@@ -126,7 +145,7 @@ class User:
     """A person: a Unix user of every container and an association with each of the accounts."""
 
     name: str = param("name", MISSING, slurm="Name", help="the user's name")
-    uid: int = param("int", MISSING, help="the same number on every node, 2000 to 60000")
+    uid: int = param("int", MISSING, bounds=(2000, 60000), help="the same number on every node, 2000 to 60000")
     accounts: tuple[str, ...] = param("names", MISSING, slurm="Account", help="accounts the user belongs to")
     default_account: str = param("name", slurm="DefaultAccount", help="the account of a job that names none")
     default_qos: str = param("name", slurm="DefaultQOS", help="the QOS of a job that names none")
@@ -166,13 +185,17 @@ class Slurm:
         "choice", "ALL", slurm="EnforcePartLimits", choices=("ALL", "ANY", "NO"), help="at submit"
     )
     private_data: tuple[str, ...] = param("names", (), slurm="PrivateData", help="what users cannot see of each other")
-    kill_wait: int = param("int", 5, slurm="KillWait", help="seconds between SIGTERM and SIGKILL")
+    kill_wait: int = param("int", 5, bounds=(0, MAX16), slurm="KillWait", help="seconds between SIGTERM and SIGKILL")
     min_job_age: int = param("int", 3600, slurm="MinJobAge", help="seconds a finished job is remembered by slurmctld")
-    slurmd_timeout: int = param("int", 30, slurm="SlurmdTimeout", help="seconds until a silent node is DOWN")
-    inactive_limit: int = param(
-        "int", 120, slurm="InactiveLimit", help="seconds until a silent srun or salloc is ended"
+    slurmd_timeout: int = param(
+        "int", 30, bounds=(0, MAX16), slurm="SlurmdTimeout", help="seconds until a silent node is DOWN"
     )
-    max_array_size: int = param("int", 1001, slurm="MaxArraySize", help="one more than the highest array index")
+    inactive_limit: int = param(
+        "int", 120, bounds=(0, MAX16), slurm="InactiveLimit", help="seconds until a silent srun or salloc is ended"
+    )
+    max_array_size: int = param(
+        "int", 1001, bounds=(1, 4000001), slurm="MaxArraySize", help="one more than the highest array index"
+    )
     requeue_exit: str = param("text", slurm="RequeueExit", help="exit codes that put a job back into the queue")
     extra: Mapping[str, str] = param("map", {}, help="further parameters of slurm.conf, by their Slurm names")
 
@@ -181,9 +204,9 @@ class Slurm:
 class RayNodes:
     """The Ray head, or a set of equal Ray workers."""
 
-    count: int = param("int", 1, help="how many")
-    cpus: int = param("int", 0, help="CPUs it offers")
-    gpus: int = param("int", 0, help="GPUs it offers")
+    count: int = param("int", 1, bounds=(0, 64), help="how many")
+    cpus: int = param("int", 0, bounds=(0, 1024), help="CPUs it offers")
+    gpus: int = param("int", 0, bounds=(0, 64), help="GPUs it offers")
     memory: str = param("memory", "1G", help="memory it offers to tasks")
     object_store_memory: str = param("memory", "128M", help="size of the object store")
     resources: Mapping[str, str] = param("map", {}, help="custom resources, name: amount")
