@@ -1,0 +1,136 @@
+"""What testinfra sees inside each container: users, files, processes, ports, versions; and what Docker allows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from testinfra.host import Host
+
+from provisioning import versions
+from provisioning.cluster import Cluster, run_local
+
+Hosts = Callable[[str], Host]
+
+
+def test_every_container_runs_and_is_healthy(cluster: Cluster) -> None:
+    from provisioning.waiting import wait_for
+
+    def unwell() -> list[str]:
+        found = cluster.containers()
+        return [
+            f"{name} {found[name].state} {found[name].health}" if name in found else f"{name} missing"
+            for name in cluster.services()
+            if name not in found or (found[name].state, found[name].health) != ("running", "healthy")
+        ]
+
+    wait_for("containers", unwell, lambda now: not now, timeout_s=60, interval_s=1)
+
+
+def test_users_are_the_same_everywhere(cluster: Cluster, host: Hosts) -> None:
+    for service in ("login", "slurmctld", *cluster.nodes()):
+        for user in cluster.lab.users:
+            found = host(service).user(user.name)
+            assert (found.exists, found.uid, found.home) == (True, user.uid, f"/home/{user.name}"), service
+
+
+def test_homes_are_shared_and_closed(cluster: Cluster, host: Hosts) -> None:
+    cluster.exec("login", ["sh", "-c", "echo here > ~alice/shared-home"], user="alice")
+    node = cluster.nodes()[-1]
+    assert host(node).file("/home/alice/shared-home").content_string.strip() == "here"
+    for user in cluster.lab.users:
+        home = host("login").file(f"/home/{user.name}")
+        assert (home.user, home.mode) == (user.name, 0o700)
+        assert host("login").file(f"/home/{user.name}/venvs/train/bin/activate").exists
+
+
+@pytest.mark.parametrize(
+    ("service", "process", "user"),
+    [("slurmctld", "slurmctld", "slurm"), ("slurmdbd", "slurmdbd", "slurm"), ("db", "mariadbd", "mysql"),
+     ("c1", "slurmd", "root"), ("login", "sackd", "slurm"), ("ray-head", "gcs_server", "ray"),
+     ("ray-worker-1", "raylet", "ray")],
+)  # fmt: skip
+def test_the_daemon_runs_under_an_init_as_its_user(host: Hosts, service: str, process: str, user: str) -> None:
+    daemons = host(service).process.filter(comm=process)
+    assert [daemon.user for daemon in daemons] == [user]
+    assert host(service).process.get(pid=1).comm == "tini"
+
+
+@pytest.mark.parametrize(
+    ("service", "port"),
+    [("slurmctld", 6817), ("slurmdbd", 6819), ("c1", 6818), ("db", 3306), ("ray-head", 8265), ("ray-head", 6379)],
+)
+def test_ports_answer(cluster: Cluster, service: str, port: int) -> None:
+    client = "slurmdbd" if service == "db" else "login" if service != "ray-head" else "c1"
+    cluster.exec(client, ["bash", "-c", f"exec 3<>/dev/tcp/{service}/{port}"], timeout_s=10)
+
+
+def test_the_database_is_out_of_reach_of_users(cluster: Cluster) -> None:
+    for service in ("login", "c1", "ray-head"):
+        result = cluster.exec(service, ["bash", "-c", "timeout 3 bash -c 'exec 3<>/dev/tcp/db/3306'"], check=False)
+        assert result.exit_code != 0, service
+
+
+def test_no_container_has_a_zombie(cluster: Cluster) -> None:
+    for service in cluster.services():
+        states = cluster.exec(service, ["ps", "-eo", "stat=,comm="]).stdout.splitlines()
+        assert not [line for line in states if line.startswith("Z")], service
+
+
+def test_versions(cluster: Cluster, host: Hosts) -> None:
+    assert host("login").check_output("sinfo --version").startswith(f"slurm {cluster.settings.slurm}.")
+    assert host("c1").check_output("slurmd -V").startswith(f"slurm {cluster.settings.slurm}.")
+    assert versions.RAY in host("ray-head").check_output("/opt/ray/bin/ray --version")
+    assert host("login").exists("/opt/ray/bin/ray")
+    assert "MariaDB" in host("db").check_output("mariadbd --version")
+
+
+def test_every_client_command_is_on_the_login_node(cluster: Cluster) -> None:
+    names = ["sbatch", "srun", "salloc", "scancel", "squeue", "sinfo", "sacct", "sacctmgr", "scontrol", "sprio",
+             "sshare", "sstat", "sreport", "sdiag", "strigger", "sattach", "sbcast", "ray"]  # fmt: skip
+    script = f"for c in {' '.join(names)}; do command -v $c >/dev/null || echo $c; done"
+    missing = cluster.exec("login", ["bash", "-lc", script], user="alice")
+    assert missing.stdout.split() == []
+
+
+def test_secrets_are_closed_and_absent_from_docker_inspect(cluster: Cluster) -> None:
+    folder = cluster.settings.generated / "secrets"
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
+        "slurm.key": 0o600, "db_password": 0o600, "ray_token": 0o600,
+    }  # fmt: skip
+    inspected = run_local(["docker", "inspect", *[cluster.container_name(name) for name in cluster.services()]]).stdout
+    for name in ("db_password", "ray_token"):
+        assert (folder / name).read_text().strip() not in inspected, name
+    for service in ("slurmctld", "c1", "login"):
+        found = cluster.exec(service, ["sh", "-c", "stat -c '%a %U' $(find / -xdev -name slurm.key -path '*slurm/*')"])
+        assert set(found.stdout.splitlines()) <= {"600 slurm", "600 root"}, service
+
+
+def test_nothing_is_privileged_and_ports_stay_on_this_host(cluster: Cluster) -> None:
+    inspected = run_local(["docker", "inspect", *[cluster.container_name(name) for name in cluster.services()]]).stdout
+    for container in json.loads(inspected):
+        config, name = container["HostConfig"], container["Name"]
+        assert not config["Privileged"], name
+        assert config["CapDrop"] == ["ALL"], name
+        assert any(option.startswith("no-new-privileges") for option in config["SecurityOpt"]), name
+        assert config["NetworkMode"] != "host", name
+        assert not config["PidMode"], name
+        assert config["Memory"] > 0, name
+        assert config["PidsLimit"] > 0, name
+        binds = [mount for mount in container["Mounts"] if mount["Type"] == "bind"]
+        assert not [mount for mount in binds if mount["RW"]], name
+        assert not [mount for mount in binds if "docker.sock" in mount["Source"]], name
+        for published in (config["PortBindings"] or {}).values():
+            assert [port["HostIp"] for port in published] == ["127.0.0.1"], name
+
+
+def test_no_setuid_program_is_left(cluster: Cluster) -> None:
+    for service in ("db", "login", "ray-head"):
+        found = cluster.exec(service, ["find", "/", "-xdev", "-type", "f", "-perm", "/6000"], check=False).stdout
+        assert found.split() == [], service
+
+
+def test_one_time_zone_everywhere(cluster: Cluster) -> None:
+    zones = {cluster.exec(service, ["date", "+%Z %z"]).stdout for service in cluster.services()}
+    assert len(zones) == 1
