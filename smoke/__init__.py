@@ -1,0 +1,1 @@
+"""What runs on a lab: payloads for learners, the smoke run, scenarios, and tools that look at both schedulers."""

@@ -1,0 +1,51 @@
+"""``python -m smoke [COMMAND ...]``: the smoke run, or another tool, which is loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+
+from provisioning.errors import LabError
+
+#: command: (module with main(argv) -> exit status, help)
+COMMANDS = {
+    "run": ("smoke.run", "the smoke run: the main job end to end (the default)"),
+    "scenario": ("smoke.scenario", "run scenarios: prediction beside measurement"),
+    "predict": ("smoke.predict", "a calculator over the models, without a lab"),
+    "audit": ("smoke.audit", "find GPUs that are held twice or used without a grant"),
+    "ray-on-slurm": ("smoke.ray_on_slurm", "run a Ray driver inside a Slurm allocation"),
+}
+
+
+def usage() -> str:
+    """The commands that this checkout has, one a line."""
+    there = {name: text for name, (module, text) in COMMANDS.items() if importlib.util.find_spec(module)}
+    lines = [f"  {name:<14}{text}" for name, text in there.items()]
+    return "\n".join(["usage: python -m smoke [COMMAND ...]   (COMMAND --help says more)", "", *lines])
+
+
+def main(argv: list[str]) -> int:
+    """Hand over to the command's module; its LabError becomes two lines and exit status 1."""
+    if argv and argv[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    name, rest = (argv[0], argv[1:]) if argv and not argv[0].startswith("-") else ("run", argv)
+    if name not in COMMANDS or not importlib.util.find_spec(COMMANDS[name][0]):
+        print(f"error: no command {name!r}\n  next: python -m smoke --help", file=sys.stderr)
+        return 2
+    try:
+        status: int = importlib.import_module(COMMANDS[name][0]).main(rest)
+    except LabError as error:
+        print(f"error: {error.what}", file=sys.stderr)
+        if error.hint:
+            print(f"  next: {error.hint}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return 130
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
