@@ -8,7 +8,7 @@ from typing import Any
 from provisioning import slurmtypes
 from provisioning.lab import Lab, Nodes, Partition, Slurm, slurm_params
 
-#: What the lab relies on, whatever the YAML says: (parameter, value, why).
+#: What the lab relies on, whatever the YAML says: (parameter, value, why). An empty value follows from the nodes.
 FIXED = (
     ("SlurmctldHost", "slurmctld", "the service's name is its host name"),
     (
@@ -30,14 +30,14 @@ FIXED = (
     ("JobAcctGatherType", "jobacct_gather/linux", ""),
     ("JobAcctGatherFrequency", "task=5", ""),
     ("MpiDefault", "none", ""),
-    ("GresTypes", "", "filled from the nodes"),
+    ("GresTypes", "", ""),
     ("SlurmdParameters", "config_overrides", "a node may claim more than the host has"),
     ("SelectType", "select/cons_tres", "GPUs are consumable"),
     ("SchedulerType", "sched/backfill", ""),
     ("PriorityType", "priority/multifactor", ""),
     ("AccountingStorageType", "accounting_storage/slurmdbd", ""),
     ("AccountingStorageHost", "slurmdbd", ""),
-    ("AccountingStorageTRES", "", "filled from the nodes"),
+    ("AccountingStorageTRES", "", ""),
     ("ReturnToService", "2", "a node that comes back is used again without a hand"),
     ("TreeWidth", "64", "slurmctld talks to each node itself"),
     ("MailProg", "/bin/true", "there is no mail here, and no error line for it"),
