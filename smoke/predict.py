@@ -18,6 +18,7 @@ class OneLine(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
+        """Without the usage."""
         self.exit(2, f"error: {message}\n")
 
 
@@ -61,6 +62,7 @@ request = _type("NAME:NODES:LIMIT; write for example first:4:2h", _request)
 
 
 def percent(value: float) -> str:
+    """0.862 as 86.2 %."""
     return f"{100 * value:.1f} %"
 
 
@@ -106,7 +108,7 @@ def _utilization(given: argparse.Namespace) -> Rows:
         ("output, all of the added time useful", f"{100 * utilization.output_gain(given.before, given.after):+.1f} %"),
         ("output, the added time at its effective share",
          f"{100 * utilization.output_gain(given.before, given.after, given.effective):+.1f} %"),
-        ("urgent job's wait without preemption", format_minutes(utilization.wait_without(given.job_length, given.running))),
+        ("an urgent job waits, without it", format_minutes(utilization.wait_without(given.job_length, given.running))),
     ]  # fmt: skip
 
 
@@ -184,7 +186,7 @@ MODELS: dict[str, tuple[str, Callable[[argparse.Namespace], Rows], list[tuple[st
     "backfill": ("planned starts, and who passes", _backfill, [
         ("--nodes", {"type": int, "default": 4, "help": "nodes there are"}),
         ("--running", {"type": request, "action": "append", "help": "NAME:NODES:LEFT, may be repeated"}),
-        ("--queue", {"type": request, "action": "append", "required": True, "help": "NAME:NODES:LIMIT, first in line first"})]),
+        ("--queue", {"type": request, "action": "append", "required": True, "help": "NAME:NODES:LIMIT, in order"})]),
     "fairshare": ("the factor of a share and a usage", _fairshare, [
         ("--shares", {"type": share, "default": 0.5, "help": "share of the cluster"}),
         ("--usage", {"type": share, "default": 0.5, "help": "share of the usage"}),

@@ -24,6 +24,7 @@ class Outcome:
 
     @property
     def deadlock(self) -> bool:
+        """Some job will never end."""
         return bool(self.stuck)
 
 
@@ -33,7 +34,7 @@ def play(slots: int, parts: Sequence[str], *, gang: bool) -> Outcome:
     waiting, held, rounds = list(parts), dict.fromkeys(need, 0), 0
     ended: list[str] = []
     while waiting or any(held.values()):
-        for job in _placeable(waiting, need, gang):
+        for job in list(dict.fromkeys(waiting) if gang else waiting):
             size = need[job] if gang else 1
             if sum(held.values()) + size <= slots:
                 held[job] += size
@@ -47,7 +48,3 @@ def play(slots: int, parts: Sequence[str], *, gang: bool) -> Outcome:
             ended.append(job)
             held[job] = 0
     return Outcome(tuple(ended), (), rounds)
-
-
-def _placeable(waiting: Sequence[str], need: dict[str, int], gang: bool) -> list[str]:
-    return list(dict.fromkeys(waiting)) if gang else list(waiting)

@@ -28,6 +28,7 @@ class Work:
 
     @property
     def total_gpu_min(self) -> float:
+        """Both stages."""
         return self.rollout_gpu_min + self.training_gpu_min
 
     def used(self, wall_min: float) -> float:

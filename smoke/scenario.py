@@ -1,0 +1,261 @@
+"""``python -m smoke scenario NAME``: stage a phenomenon on the running lab, measure it, and compare with the model.
+
+A scenario is a workload, a prediction and a measurement of that one workload; see smoke/scenarios. It exits with 1 if a
+measured figure lies outside its bounds, and leaves the lab as it was, also after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import signal
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from provisioning.cluster import Cluster
+from provisioning.errors import LabError
+from provisioning.lab import Lab
+from provisioning.settings import Settings
+from smoke.clock import Clock
+from smoke.live import LiveQueue
+from smoke.stage import Stage
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model says about one metric, between which bounds a measurement agrees, and why those."""
+
+    metric: str
+    predicted: float
+    lower: float
+    upper: float
+    unit: str
+    why: str
+
+    @classmethod
+    def exact(cls, metric: str, value: float, unit: str = "", why: str = "a matter of yes or no") -> Prediction:
+        """A figure that leaves no room."""
+        return cls(metric, value, value, value, unit, why)
+
+    @classmethod
+    def within(cls, metric: str, value: float, share: float, unit: str, why: str) -> Prediction:
+        """A figure within a share of itself, on both sides."""
+        return cls(metric, value, value * (1 - share), value * (1 + share), unit, why)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A prediction with its measurement."""
+
+    prediction: Prediction
+    measured: float
+
+    @property
+    def met(self) -> bool:
+        """Does the measured figure lie within the bounds? One that was not measured does not."""
+        return self.prediction.lower - 1e-9 <= self.measured <= self.prediction.upper + 1e-9
+
+    def row(self) -> dict[str, Any]:
+        """For programs."""
+        measured = None if math.isnan(self.measured) else self.measured
+        return {**dataclasses.asdict(self.prediction), "measured": measured, "verdict": "ok" if self.met else "MISSED"}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One phenomenon. ``story`` says in three sentences what will be seen, ``lesson`` what it means."""
+
+    name: str
+    claims: tuple[str, ...]
+    title: str
+    story: str
+    lesson: str
+    scale_s: float
+    workload: Callable[[Lab, Clock], Any]
+    predict: Callable[[Lab, Any], Sequence[Prediction]]
+    measure: Callable[[Stage, Any], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run of a scenario left."""
+
+    scenario: Scenario
+    expectations: tuple[Expectation, ...]
+    clock: Clock
+    seconds: float
+    runs: tuple[dict[str, Any], ...]
+
+    @property
+    def ok(self) -> bool:
+        """Every figure lies within its bounds."""
+        return all(one.met for one in self.expectations)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs and for the report."""
+        return {
+            "scenario": self.scenario.name, "claims": list(self.scenario.claims), "title": self.scenario.title,
+            "story": one_line(self.scenario.story), "lesson": one_line(self.scenario.lesson), "ok": self.ok,
+            "second_per_min": self.clock.second_per_min, "seconds": round(self.seconds, 1),
+            "expectations": [one.row() for one in self.expectations], "runs": list(self.runs),
+        }  # fmt: skip
+
+
+def compare(predictions: Sequence[Prediction], measured: Mapping[str, float]) -> tuple[Expectation, ...]:
+    """Join both by metric. Raises LabError for a figure nobody predicted; one that is missing counts as missed."""
+    unknown = sorted(set(measured) - {one.metric for one in predictions})
+    if unknown:
+        raise LabError(f"measured but not predicted: {', '.join(unknown)}")
+    return tuple(Expectation(one, measured.get(one.metric, math.nan)) for one in predictions)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM ends a scenario as Ctrl-C does: through its clean-up."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: Console) -> Report:
+    """Run one scenario from an empty queue to an empty queue."""
+    clock = Clock(scale_s or scenario.scale_s)
+    workload = scenario.workload(cluster.lab, clock)
+    predictions = scenario.predict(cluster.lab, workload)
+    console.print(f"\n[bold]{scenario.title}[/bold]   (a minute lasts {clock.second_per_min:g} s)")
+    console.print(prose(scenario.story))
+    stage = Stage(cluster, clock, scenario.name)
+    start = time.monotonic()
+    with stoppable():
+        stage.open()
+        try:
+            with LiveQueue(stage, console) as live:
+                stage.say = live.say
+                expectations = compare(predictions, scenario.measure(stage, workload))
+            runs = tuple(dataclasses.asdict(one) for one in stage.sacct()) if stage.jobs else ()
+        finally:
+            console.print("restoring the lab")
+            _undisturbed(stage.close)
+    return Report(scenario, expectations, clock, time.monotonic() - start, runs)
+
+
+def _undisturbed(action: Callable[[], None]) -> None:
+    """Run the clean-up to its end; a second Ctrl-C does not cut it short."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        action()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def one_line(text: str) -> str:
+    """A paragraph without its line breaks."""
+    return " ".join(text.split())
+
+
+def prose(text: str) -> str:
+    """A paragraph for the terminal."""
+    return textwrap.fill(one_line(text), 100)
+
+
+def figure(value: float) -> str:
+    """A number as people read it."""
+    if math.isnan(value):
+        return "not measured"
+    return "never" if math.isinf(value) else f"{value:.4g}"
+
+
+def show(report: Report, console: Console) -> None:
+    """The table and what it means."""
+    table = Table(title=f"{report.scenario.name}: predicted and measured", title_justify="left")
+    table.add_column("metric")
+    for column in ("predicted", "measured", "bounds"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict")
+    for one in report.expectations:
+        said = one.prediction
+        bounds = figure(said.lower) if said.lower == said.upper else f"{figure(said.lower)} to {figure(said.upper)}"
+        name = f"{said.metric}, {said.unit}" if said.unit else said.metric
+        table.add_row(name, figure(said.predicted), figure(one.measured), bounds, "ok" if one.met else "MISSED")
+    console.print(table)
+    for reason in dict.fromkeys(
+        one.prediction.why for one in report.expectations if one.prediction.lower != one.prediction.upper
+    ):
+        console.print(f"bounds: {reason}")
+    console.print(prose(report.scenario.lesson))
+    console.print(
+        f"{'ok' if report.ok else 'MISSED'} in {report.seconds:.0f} s; again: make scenario NAME={report.scenario.name}"
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``python -m smoke scenario``."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios, or all; without a name they are listed")
+    parser.add_argument("--lab", help="the lab (default: LAB of the environment)")
+    parser.add_argument("--scale", type=float, help="seconds that a simulated minute lasts")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, progress on standard error")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m smoke scenario", description=__doc__)
+    add_arguments(parser)
+    return run(parser.parse_args(argv))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play the scenarios one after the other; 1 if a bound was missed, 2 if a name or the scale is wrong."""
+    from smoke.scenarios import SCENARIOS
+
+    if not args.names:
+        for scenario in SCENARIOS.values():
+            print(f"{scenario.name:18} {scenario.title}  [{', '.join(scenario.claims)}]")
+        return 0
+    names = list(SCENARIOS) if args.names == ["all"] else args.names
+    unknown = [name for name in names if name not in SCENARIOS]
+    if unknown or (args.scale is not None and not args.scale > 0):
+        what = (
+            f"no scenario {unknown[0]!r}; there are {', '.join(SCENARIOS)}"
+            if unknown
+            else "--scale must be larger than 0"
+        )
+        print(f"error: {what}", file=sys.stderr)
+        return 2
+    settings = Settings.from_env()
+    cluster = Cluster.open(dataclasses.replace(settings, lab=args.lab) if args.lab else settings)
+    console = Console(stderr=args.json, highlight=False)
+    reports = []
+    for name in names:
+        report = play(SCENARIOS[name], cluster, args.scale, console)
+        show(report, console)
+        keep(cluster, report)
+        reports.append(report)
+    if args.json:
+        found = [report.as_dict() for report in reports]
+        print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
+    if len(reports) > 1:
+        console.print(", ".join(f"{one.scenario.name}: {'ok' if one.ok else 'MISSED'}" for one in reports))
+    return 0 if all(report.ok for report in reports) else 1
+
+
+def keep(cluster: Cluster, report: Report) -> None:
+    """Keep the last result of each scenario for ``make report``."""
+    folder = cluster.settings.generated / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{report.scenario.name}.json").write_text(json.dumps(report.as_dict(), indent=2), encoding="utf-8")

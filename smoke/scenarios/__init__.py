@@ -1,0 +1,10 @@
+"""The phenomena, staged: one module each, in the order in which the course tells them."""
+
+from __future__ import annotations
+
+from smoke.scenario import Scenario
+from smoke.scenarios import backfill, elastic_rlhf, fragmentation, gang_deadlock, preemption
+
+SCENARIOS: dict[str, Scenario] = {
+    one.SCENARIO.name: one.SCENARIO for one in (fragmentation, backfill, preemption, gang_deadlock, elastic_rlhf)
+}
