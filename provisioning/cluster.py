@@ -165,8 +165,8 @@ class Cluster:
         """Run docker compose on the lab's files. With ``check`` raises LabError if it fails."""
         folder = self.settings.root / "compose"
         result = run_local(
-            ["docker", "compose", "--ansi", "never", "-p", self.settings.project, "-f", str(folder / "compose.yaml"),
-             "-f", str(self.settings.generated / "compose.yaml"), *args],
+            ["docker", "compose", "--ansi", "never", "-p", self.settings.project, "--project-directory", str(folder),
+             "-f", str(folder / "compose.yaml"), "-f", str(self.settings.generated / "compose.yaml"), *args],
             env={**os.environ, **self.compose_environment()}, timeout_s=timeout_s,
         )  # fmt: skip
         if check and result.exit_code:

@@ -10,8 +10,8 @@ from provisioning import slurmtypes
 from provisioning.lab import Lab, RayNodes
 from provisioning.render.gres_conf import gpu_devices
 
-#: Where the hand-written templates lie, as seen from compose/generated/PROJECT/.
-TEMPLATES = "../../templates.yaml"
+#: The hand-written templates, as seen from Compose's project directory, compose/.
+TEMPLATES = "templates.yaml"
 
 
 def node_names(lab: Lab) -> list[str]:
