@@ -28,8 +28,8 @@ def shell(settings: Settings, user: str, node: str) -> int:
     _running(cluster, node)
     terminal = ["--tty"] if sys.stdin.isatty() else []
     home = "/root" if user == "root" else f"/home/{user}"
-    command = ["docker", "exec", "--interactive", *terminal, "--user", user, "--workdir", home, "--env", f"HOME={home}",
-               "--env", f"USER={user}", cluster.container_name(node), "bash", "--login"]  # fmt: skip
+    command = ["docker", "exec", "--interactive", *terminal, *cluster.as_user(user), "--workdir", home]
+    command += [cluster.container_name(node), "bash", "--login"]
     return subprocess.run(command, check=False).returncode
 
 

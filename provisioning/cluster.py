@@ -16,6 +16,7 @@ from provisioning.lab import Lab
 from provisioning.load import load_lab
 from provisioning.render import render
 from provisioning.render.compose import node_names, ray_worker_names
+from provisioning.render.users import GID
 from provisioning.secretfiles import RAY_TOKEN
 from provisioning.settings import Settings
 
@@ -139,6 +140,18 @@ class Cluster:
         """Compose's name of a service's container."""
         return f"{self.settings.project}-{service}-1"
 
+    def as_user(self, user: str) -> list[str]:
+        """Options of ``docker exec`` for a user of the lab, or of the image.
+
+        Docker looks names up in /etc/passwd alone, where the lab's users are not, and sets no environment for them.
+        """
+        for one in self.lab.users:
+            if one.name == user:
+                home = f"/home/{user}"
+                return ["--user", f"{one.uid}:{GID}", "--env", f"HOME={home}", "--env", f"USER={user}",
+                        "--env", f"LOGNAME={user}"]  # fmt: skip
+        return ["--user", user]
+
     def exec(self, service: str, argv: Sequence[str], *, user: str = "root", workdir: str | None = None,
              env: Mapping[str, str] | None = None, stdin: str | None = None, timeout_s: float = 60,
              check: bool = True) -> Result:  # fmt: skip
@@ -146,7 +159,7 @@ class Cluster:
 
         With ``check`` raises LabError naming the command, its exit status and its last lines if it fails.
         """
-        command = ["docker", "exec", "--user", user]
+        command = ["docker", "exec", *self.as_user(user)]
         if stdin is not None:
             command.append("--interactive")
         if workdir:
