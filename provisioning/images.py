@@ -196,11 +196,15 @@ def _bootstrap(suite: str, image: str, say: Say) -> None:
     started = time.monotonic()
     if not shutil.which("mmdebstrap"):
         if os.geteuid() != 0 or not shutil.which("apt-get"):
-            raise LabError(f"no registry in reach for Debian {suite}, and no mmdebstrap", "install it, or set BASE_IMAGE")
+            raise LabError(
+                f"no registry in reach for Debian {suite}, and no mmdebstrap", "install it, or set BASE_IMAGE"
+            )
         apt_install(["mmdebstrap", "debian-archive-keyring"], say)
     say(f"image {image}: bootstrapping Debian {suite} with mmdebstrap")
     mirror = [url] if (url := debian_mirror()) else []
     options = ["--quiet", "--variant=minbase", '--aptopt=Acquire::Check-Valid-Until "false"']
+    excludes = (FOLDER / "base/files/etc/dpkg/dpkg.cfg.d/lab").read_text().split()
+    options += [f"--dpkgopt={word}" for word in excludes]
     with tempfile.TemporaryFile() as errors:
         make = subprocess.Popen(["mmdebstrap", *options, suite, "-", *mirror], stdout=subprocess.PIPE, stderr=errors)
         load = subprocess.run(["docker", "import", "-", image], stdin=make.stdout, capture_output=True)
