@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from provisioning.errors import LabError
-from smoke.stage import Queued, Stage
+from smoke.records import Queued
+from smoke.stage import Stage
 
 
 class LiveQueue:

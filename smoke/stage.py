@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from provisioning.accounting import apply_accounting, desired_accounting, plan_accounting
 from provisioning.cluster import Cluster, Result
 from provisioning.errors import LabError
-from provisioning.slurmtypes import parse_tres
+from provisioning.lab import Lab
 from provisioning.waiting import wait_for
 from smoke.clock import Clock
+from smoke.records import QUEUED, Note, Queued, Record, record_of
 from smoke.slurm import FINAL, Job, Slurm, parse_job, parse_records
 
 PAYLOADS = Path(__file__).resolve().parent / "payloads"
@@ -25,50 +27,6 @@ PAYLOAD = PAYLOADS / "compressed_job.py"
 DRIVERS = Path(__file__).resolve().parent / "scenarios" / "drivers"
 #: Jobs of a scenario carry this comment; only they are cancelled.
 COMMENT = "scenario"
-
-
-@dataclass(frozen=True)
-class Record:
-    """One row of sacct: one run of a job. ``start`` and ``end`` are 0 while unknown."""
-
-    job: str
-    name: str
-    user: str
-    state: str
-    submit: float
-    start: float
-    end: float
-    nodes: str
-    gpus: int
-
-    @property
-    def over(self) -> bool:
-        """The run has ended."""
-        return self.end > 0 and self.state in {*FINAL, "REQUEUED"}
-
-
-@dataclass(frozen=True)
-class Queued:
-    """One line of squeue."""
-
-    job: str
-    name: str
-    user: str
-    state: str
-    reason: str
-    gres: str
-    nodes: str
-
-
-@dataclass(frozen=True)
-class Note:
-    """One line the payload wrote."""
-
-    t: float
-    event: str
-    progress: float
-    restart: int
-    job: str
 
 
 @dataclass
@@ -165,6 +123,20 @@ class Stage:
                  show=lambda jobs: f"still there: {', '.join(jobs)}",
                  look_at="squeue; make logs NODE=slurmctld")  # fmt: skip
 
+    def reshape(self, changed: Lab) -> None:
+        """Make the running lab another one until the scenario is over: its slurm.conf and its accounting."""
+        lab = self.cluster.lab
+        self.undo("the lab's settings", lambda: self._become(changed, lab))
+        self._become(lab, changed)
+
+    def _become(self, before: Lab, after: Lab) -> None:
+        def sacctmgr(argv: list[str], stdin: str | None = None) -> str:
+            return self.cluster.exec("slurmctld", argv, stdin=stdin).stdout
+
+        apply_accounting(plan_accounting(desired_accounting(after), desired_accounting(before)), sacctmgr)
+        if Cluster(self.cluster.settings, after).write_files():
+            self.operator("scontrol", "reconfigure")
+
     # -- people
 
     def user(self, number: int = 0) -> str:
@@ -173,12 +145,12 @@ class Stage:
 
     def slurm(self, user: str = "") -> Slurm:
         """Slurm's commands as a user types them."""
-        return Slurm(self.cluster, user or self.user())
+        return Slurm(self.cluster, user or self.user(), folder="")
 
     def shell(self, user: str, script: str, *, stdin: str | None = None, timeout_s: float = 60) -> str:
         """Run shell commands as a user on the login node and return what they printed."""
-        return self.slurm(user).login.run("sh", "-ec", script, stdin=stdin, timeout_s=timeout_s, workdir="/scratch",
-                                          note=False).stdout  # fmt: skip
+        login = self.slurm(user).login
+        return login.run("sh", "-ec", script, stdin=stdin, timeout_s=timeout_s, workdir="/scratch").stdout
 
     def operator(self, *argv: str, check: bool = True) -> Result:
         """Run one Slurm command as the operator."""
@@ -203,7 +175,7 @@ class Stage:
 
     def queue(self) -> list[Queued]:
         """What squeue says now; jobs that are being cleaned up are in it."""
-        text = self.operator("squeue", "--noheader", "--format=%A|%j|%u|%T|%r|%b|%N").stdout
+        text = self.operator("squeue", "--noheader", f"--format={QUEUED}").stdout
         return [Queued(*line.split("|")) for line in text.splitlines() if line.strip()]
 
     def job(self, job: str) -> Job:
@@ -219,9 +191,7 @@ class Stage:
     def sacct(self, jobs: Sequence[str] = ()) -> list[Record]:
         """Every run of the scenario's jobs (or of these), in order of start."""
         rows = self.slurm().sacct(*(jobs or self.jobs), options=("--allocations", "--allusers"))
-        found = [Record(row["JobID"], row["JobName"], row["User"], row["State"].split()[0], _epoch(row["Submit"]),
-                        _epoch(row["Start"]), _epoch(row["End"]), row["NodeList"],
-                        int(parse_tres(row["AllocTRES"] or "cpu=0").get("gres/gpu", 0))) for row in rows]  # fmt: skip
+        found = [record_of(row) for row in rows]
         return sorted(found, key=lambda one: (one.start or 1e12, one.job))
 
     def wait_over(self, *jobs: str, timeout_s: float = 90) -> list[Record]:
@@ -263,8 +233,3 @@ class Stage:
         if "error" in answer:
             raise LabError(f"the Ray driver {name}: {answer['error']}", "make status")
         return answer
-
-
-def _epoch(text: str) -> float:
-    """Epoch seconds of a time of sacct; 0 for Unknown and None."""
-    return float(text) if text.isdigit() else 0.0

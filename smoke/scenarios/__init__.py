@@ -3,8 +3,27 @@
 from __future__ import annotations
 
 from smoke.scenario import Scenario
-from smoke.scenarios import backfill, elastic_rlhf, fragmentation, gang_deadlock, preemption
+from smoke.scenarios import (
+    backfill,
+    elastic_rlhf,
+    fairshare,
+    fragmentation,
+    gang_deadlock,
+    granularity,
+    preemption,
+    preemption_modes,
+)
 
 SCENARIOS: dict[str, Scenario] = {
-    one.SCENARIO.name: one.SCENARIO for one in (fragmentation, backfill, preemption, gang_deadlock, elastic_rlhf)
+    one.SCENARIO.name: one.SCENARIO
+    for one in (
+        fragmentation,
+        backfill,
+        preemption,
+        preemption_modes,
+        fairshare,
+        granularity,
+        gang_deadlock,
+        elastic_rlhf,
+    )
 }

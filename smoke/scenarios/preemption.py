@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from provisioning.lab import Lab
 from smoke.clock import Clock
 from smoke.models import preemption as model
+from smoke.records import Note
 from smoke.scenario import Prediction, Scenario
 from smoke.scenarios import machine
-from smoke.stage import Note, Stage
+from smoke.stage import Stage
 
 #: Seconds from a request (submission of the preempting job, release of the victim) to its effect; corrected as it runs.
 LEAD_S = 0.6

@@ -1,0 +1,20 @@
+"""Every scenario on a running lab: each figure within its bounds, and the queue empty afterwards."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from provisioning.cluster import Cluster
+from smoke.scenario import play, show
+from smoke.scenarios import SCENARIOS
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenario(lab: Cluster, name: str) -> None:
+    console = Console(highlight=False, width=120)
+    report = play(SCENARIOS[name], lab, None, console)
+    show(report, console)
+    missed = [one.row() for one in report.expectations if not one.met]
+    assert not missed
+    assert lab.exec("slurmctld", ["squeue", "--noheader"]).stdout == ""
