@@ -94,7 +94,8 @@ class Report:
     expectations: tuple[Expectation, ...]
     clock: Clock
     seconds: float
-    runs: tuple[dict[str, Any], ...]
+    runs: tuple[dict[str, Any], ...] = ()
+    notes: tuple[dict[str, Any], ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -105,9 +106,11 @@ class Report:
         """For programs and for the report."""
         return {
             "scenario": self.scenario.name, "claims": list(self.scenario.claims), "title": self.scenario.title,
-            "story": one_line(self.scenario.story), "lesson": one_line(self.scenario.lesson), "ok": self.ok,
+            "story": one_line(self.scenario.story),
+            "lesson": one_line(self.scenario.lesson), "ok": self.ok,
             "second_per_min": self.clock.second_per_min, "seconds": round(self.seconds, 1),
-            "expectations": [one.row() for one in self.expectations], "runs": list(self.runs),
+            "expectations": [one.row() for one in self.expectations],
+            "runs": list(self.runs), "notes": list(self.notes),
         }  # fmt: skip
 
 
@@ -148,11 +151,13 @@ def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: C
             with LiveQueue(stage, console) as live:
                 stage.say = live.say
                 expectations = compare(predictions, scenario.measure(stage, workload))
+            stage.cancel_all()
             runs = tuple(dataclasses.asdict(one) for one in stage.sacct()) if stage.jobs else ()
+            notes = tuple(dataclasses.asdict(one) for one in stage.all_notes()) if stage.jobs else ()
         finally:
             console.print("restoring the lab")
             _undisturbed(stage.close)
-    return Report(scenario, expectations, clock, time.monotonic() - start, runs)
+    return Report(scenario, expectations, clock, time.monotonic() - start, runs, notes)
 
 
 def _undisturbed(action: Callable[[], None]) -> None:

@@ -211,6 +211,11 @@ class Stage:
         lines = text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
         return [Note(**json.loads(line)) for line in lines]
 
+    def all_notes(self) -> list[Note]:
+        """What the payloads of all jobs wrote, in order of time."""
+        text = self.cluster.exec("login", ["sh", "-c", f"cat {self.folder}/*.log"], check=False).stdout
+        return sorted((Note(**json.loads(line)) for line in text.splitlines()), key=lambda note: note.t)
+
     def wait_note(self, name: str, event: str, *, count: int = 1, timeout_s: float = 60) -> Note:
         """Wait for the ``count``-th line of this kind."""
         found = wait_for(f"{name}: {event}", lambda: [note for note in self.notes(name) if note.event == event],
