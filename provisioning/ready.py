@@ -108,11 +108,15 @@ def registered(cluster: Cluster) -> bool:
     return False
 
 
-def wait_accounting(cluster: Cluster, progress: Progress, timeout_s: float) -> None:
-    """Wait until slurmdbd knows the cluster, then make accounting what the YAML says."""
+def wait_registered(cluster: Cluster, progress: Progress, timeout_s: float) -> None:
+    """Wait until slurmdbd answers and knows the cluster."""
     progress.waiting("slurm", "slurmdbd")
     wait_for("slurmdbd: the cluster is not registered in accounting", lambda: registered(cluster), timeout_s=timeout_s,
              look_at="make logs NODE=slurmdbd, make logs NODE=slurmctld")  # fmt: skip
+
+
+def provision_accounting(cluster: Cluster, progress: Progress) -> None:
+    """Make accounting what the YAML says."""
 
     def run(argv: list[str], stdin: str | None = None) -> str:
         return cluster.exec("slurmctld", argv, stdin=stdin).stdout
@@ -150,10 +154,9 @@ def wait_ready(cluster: Cluster, progress: Progress, *, timeout_s: float, accoun
     """Wait for Slurm and Ray side by side. Raises LabError for the first part that is not ready in time."""
 
     def slurm() -> None:
+        wait_registered(cluster, progress, timeout_s)
         if accounting:
-            wait_accounting(cluster, progress, timeout_s)
-        elif not registered(cluster):
-            raise LabError("slurmdbd does not know the cluster", "make logs NODE=slurmdbd")
+            provision_accounting(cluster, progress)
         wait_nodes(cluster, progress, timeout_s)
 
     with ThreadPoolExecutor(2) as pool:
