@@ -19,6 +19,7 @@ from provisioning.errors import LabError
 from provisioning.lab import Lab
 from provisioning.waiting import wait_for
 from smoke.clock import Clock
+from smoke.parts import Parts
 from smoke.records import QUEUED, Note, Queued, Record, record_of
 from smoke.slurm import FINAL, Job, Slurm, parse_job, parse_records
 
@@ -27,10 +28,11 @@ PAYLOAD = PAYLOADS / "compressed_job.py"
 DRIVERS = Path(__file__).resolve().parent / "scenarios" / "drivers"
 #: Jobs of a scenario carry this comment; only they are cancelled.
 COMMENT = "scenario"
+DRIVER_PID = "/tmp/scenario-driver.pid"
 
 
 @dataclass
-class Stage:
+class Stage(Parts):
     """What a measurement works with."""
 
     cluster: Cluster
@@ -207,6 +209,7 @@ class Stage:
 
     def notes(self, name: str) -> list[Note]:
         """What the payload of a job wrote so far."""
+        self.sleep_until(0)
         text = self.cluster.exec("login", ["cat", f"{self.folder}/{name}.log"], check=False).stdout
         lines = text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
         return [Note(**json.loads(line)) for line in lines]
@@ -229,8 +232,11 @@ class Stage:
         """Run a driver of scenarios/drivers on Ray's head and return the JSON of its last line."""
         source = (DRIVERS / f"{name}.py").read_text(encoding="utf-8")
         env = {"HOME": "/var/lib/ray", "RAY_ADDRESS": "", "PYTHONWARNINGS": "ignore"}
-        done = self.cluster.exec("ray-head", ["timeout", str(round(timeout_s)), "python3", "-", *args], user="ray",
-                                 workdir="/var/lib/ray", env=env, stdin=source, timeout_s=timeout_s + 10)  # fmt: skip
+        keep_pid = f'echo $$ > {DRIVER_PID}; exec timeout "$@"'
+        argv = ["sh", "-c", keep_pid, "sh", str(round(timeout_s)), "python3", "-", *args]
+        self.undo("Ray driver", self._end_driver)
+        done = self.cluster.exec("ray-head", argv, user="ray", workdir="/var/lib/ray", env=env, stdin=source,
+                                 timeout_s=timeout_s + 10)  # fmt: skip
         lines = done.stdout.strip().splitlines()
         if not lines:
             raise LabError(f"the Ray driver {name} said nothing: {done.last_lines}", "make logs NODE=ray-head")
@@ -238,3 +244,8 @@ class Stage:
         if "error" in answer:
             raise LabError(f"the Ray driver {name}: {answer['error']}", "make status")
         return answer
+
+    def _end_driver(self) -> None:
+        """End a driver that outlived its caller; what it holds in Ray goes with it."""
+        script = f"test -e {DRIVER_PID} && kill $(cat {DRIVER_PID}) 2>/dev/null; rm -f {DRIVER_PID}"
+        self.cluster.exec("ray-head", ["sh", "-c", script], user="ray", check=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from provisioning.lab import Lab
 from smoke import quanta
@@ -57,13 +57,9 @@ def predict(lab: Lab, work: Workload) -> list[Prediction]:  # noqa: ARG001 - eve
 
 def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
     """Both at the same time: the two sets of GPUs have nothing to do with each other."""
-    with ThreadPoolExecutor(1) as pool:
-        sizes = (work.stages.rollout_gpu_min, work.stages.training_gpu_min, work.stages.gpus)
-        words = [str(size) for size in (*sizes, stage.clock.second_per_min)]
-        elastic = pool.submit(stage.driver, "elastic_pool", *words)
-        static_min, burned_gpu_min = _halves(stage, work)
-        seen = elastic.result()
-    pool_min = stage.clock.sim_min(seen["seconds"])
+    (static_min, burned_gpu_min), (pool_min, _) = stage.parallel(
+        partial(_halves, stage, work), partial(_pool, stage, work)
+    )
     return {
         "fixed halves: time": static_min,
         "fixed halves: GPU time used": 100 * work.stages.total_gpu_min / burned_gpu_min,
@@ -71,6 +67,13 @@ def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
         "one pool: GPU time used": 100 * work.stages.used(pool_min),
         "faster by": static_min / pool_min,
     }
+
+
+def _pool(stage: Stage, work: Workload) -> tuple[float, float]:
+    """Minutes of both stages in Ray, and of the first alone."""
+    sizes = (work.stages.rollout_gpu_min, work.stages.training_gpu_min, work.stages.gpus, stage.clock.second_per_min)
+    seen = stage.driver("elastic_pool", *map(str, sizes))
+    return stage.clock.sim_min(seen["seconds"]), stage.clock.sim_min(seen["rollout_s"])
 
 
 def _halves(stage: Stage, work: Workload) -> tuple[float, float]:

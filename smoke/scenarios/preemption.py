@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from provisioning.lab import Lab
 from smoke.clock import Clock
@@ -105,10 +105,8 @@ def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
         commands.append(stage.command(case.name, [*base, f"--qos={low.name}", f"--nodelist={node}"], payload))
     jobs = stage.submit(user, *commands)
     urgent = [*base, f"--qos={high.name}"]
-    with ThreadPoolExecutor(len(placed)) as pool:
-        futures = [pool.submit(_play, stage, case, job, user, [*urgent, f"--nodelist={node}"])
-                   for (case, node), job in zip(placed, jobs, strict=True)]  # fmt: skip
-        notes = [future.result() for future in futures]
+    notes = stage.parallel(*(partial(_play, stage, case, job, user, [*urgent, f"--nodelist={node}"])
+                             for (case, node), job in zip(placed, jobs, strict=True)))  # fmt: skip
     stage.operator("scancel", jobs[2])
     records = stage.wait_over(jobs[0])
     course, lost, endless, cured = notes
@@ -147,13 +145,13 @@ def _play(stage: Stage, case: Case, job: str, user: str, urgent: list[str]) -> l
     for number, uptime in enumerate(case.uptimes_min, start=1):
         begun = stage.wait_note(case.name, "start", count=number)
         due = begun.t + stage.clock.real_s(uptime)
-        _sleep_until(due - stop_lead)
+        stage.sleep_until(due - stop_lead)
         asked = time.time()
         [other] = stage.submit(user, stage.command(f"urgent-{job}-{number}", urgent, ["--work=1000000"]))
         stopped = stage.wait_note(case.name, "stopped", count=number)
         stop_lead = stopped.t - asked
         due = stopped.t + stage.clock.real_s(case.wait_min)
-        _sleep_until(due - start_lead)
+        stage.sleep_until(due - start_lead)
         asked = time.time()
         stage.operator("sh", "-c", f"scancel {other}; scontrol update job={job} StartTime=now")
         again = stage.wait_note(case.name, "start", count=number + 1)
@@ -161,10 +159,6 @@ def _play(stage: Stage, case: Case, job: str, user: str, urgent: list[str]) -> l
     if case.to_the_end:
         stage.wait_note(case.name, "end", timeout_s=stage.clock.real_s(case.job.work_min) * 1.2 + 30)
     return stage.notes(case.name)
-
-
-def _sleep_until(instant: float) -> None:
-    time.sleep(max(0.0, instant - time.time()))
 
 
 SCENARIO = Scenario(

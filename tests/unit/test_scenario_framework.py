@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +159,16 @@ def test_a_lab_that_is_too_small() -> None:
         machine.room(LAB, nodes=5, gpus=8)
     with pytest.raises(LabError, match="no QOS that preempts"):
         machine.preempting(LAB)
+
+
+def test_parts_stop_when_one_fails(tmp_path: Path) -> None:
+    stage = Stage(FakeCluster(tmp_path), Clock(1), "demo")
+
+    def fails() -> None:
+        raise LabError("broken")
+
+    started = time.monotonic()
+    with pytest.raises(LabError, match="broken"):
+        stage.parallel(lambda: stage.sleep_until(time.time() + 60), fails)
+    assert time.monotonic() - started < 5
+    assert Stage(FakeCluster(tmp_path), Clock(1), "demo").parallel(lambda: 1, lambda: 2) == [1, 2]
