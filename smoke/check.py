@@ -24,7 +24,7 @@ def check(condition: bool, seen: str, look_at: str = "") -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """``run`` returns what it saw in one line; ``needs`` names steps whose failure makes this one pointless."""
+    """``run`` returns what it saw in one line; ``needs`` names steps without which this one is pointless."""
 
     name: str
     expects: str
@@ -45,11 +45,11 @@ class Outcome:
     commands: tuple[str, ...] = field(default=())
 
 
-def run_step(step: Step, failed: set[str]) -> Outcome:
+def run_step(step: Step, not_ok: set[str]) -> Outcome:
     """Run one step, whatever it raises."""
-    missing = [name for name in step.needs if name in failed]
+    missing = [name for name in step.needs if name in not_ok]
     if missing:
-        return Outcome(step, "left out", 0.0, f"needs {', '.join(missing)}, which failed")
+        return Outcome(step, "left out", 0.0, f"needs: {', '.join(missing)}")
     commands: list[str] = []
     note = NOTED.set(commands)
     start = time.monotonic()
@@ -73,14 +73,14 @@ def run_lanes(lanes: Sequence[Sequence[Step]], last: Sequence[Step], begun: Call
               done: Callable[[Outcome], None]) -> list[Outcome]:  # fmt: skip
     """Run the lanes side by side, one step after the other within each, then ``last``; outcomes in that order."""
     outcomes: dict[str, Outcome] = {}
-    failed: set[str] = set()
+    not_ok: set[str] = set()
 
     def walk(steps: Sequence[Step]) -> None:
         for step in steps:
             begun(step)
-            outcome = run_step(step, failed)
-            if outcome.verdict == "FAILED" or (outcome.verdict == "left out" and not step.needs):
-                failed.add(step.name)
+            outcome = run_step(step, not_ok)
+            if outcome.verdict != "ok":
+                not_ok.add(step.name)
             outcomes[step.name] = outcome
             done(outcome)
 

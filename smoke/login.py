@@ -14,6 +14,8 @@ from typing import Protocol
 from provisioning.cluster import Result
 from provisioning.errors import LabError
 
+#: Exit statuses of `docker exec` when the engine could not run the command, and of a command that was killed.
+ENGINE = (125, 126, 137)
 #: Where commands are noted while a step runs; a thread starts without one.
 NOTED: ContextVar[list[str] | None] = ContextVar("NOTED", default=None)
 
@@ -38,20 +40,25 @@ class Login:
         self.folder = f"{self.home}/{folder}".rstrip("/")
 
     def run(self, *argv: str, check: bool = True, timeout_s: float = 60, stdin: str | None = None,
-            workdir: str | None = None, note: bool = True) -> Result:  # fmt: skip
-        """Run a command as a login shell would. With ``check`` a failure raises LabError with its last words."""
-        noted = NOTED.get()
-        command = shlex.join(argv)
-        if note and noted is not None and command not in noted:
-            noted.append(command)
+            workdir: str | None = None, note: str | None = None) -> Result:  # fmt: skip
+        """Run a command as a login shell would. With ``check`` a failure raises LabError with its last words.
+
+        The command is noted for the reader of the step, or ``note`` instead: a shorter form, or nothing.
+        """
+        command, noted = shlex.join(argv), NOTED.get()
+        shown = command if note is None else note
+        if shown and noted is not None and shown not in noted:
+            noted.append(shown)
         result = self.door.exec(
             "login", ["bash", "-lc", 'exec "$@"', "bash", *argv], user=self.user, workdir=workdir or self.folder,
             env={"HOME": self.home, "USER": self.user, "LOGNAME": self.user}, stdin=stdin, timeout_s=timeout_s,
             check=False,
         )  # fmt: skip
         if check and result.exit_code:
-            raise LabError(f"{command[:200]}: exit status {result.exit_code}: {result.last_lines}",
-                           f"make shell AS={self.user}, then run it by hand in {self.folder}")  # fmt: skip
+            brief = command if len(command) <= 60 else f"{command[:57]}..."
+            by_hand = f"make shell AS={self.user}, then run it by hand in {self.folder}"
+            raise LabError(f"{brief}: exit status {result.exit_code}: {result.last_lines or 'it said nothing'}",
+                           "make status" if result.exit_code in ENGINE else by_hand)  # fmt: skip
         return result
 
     def put(self, files: Iterable[Path], folders: Sequence[str] = ()) -> None:
@@ -63,11 +70,11 @@ class Login:
         script = 'mkdir -p "$@" && base64 -d | tar -xz --no-same-owner -C "$1"'
         targets = [self.folder, *(f"{self.folder}/{name}" for name in folders)]
         self.run("bash", "-c", script, "put", *targets, stdin=base64.b64encode(packed.getvalue()).decode(),
-                 workdir=self.home, note=False)  # fmt: skip
+                 workdir=self.home, note="")  # fmt: skip
 
     def read(self, path: str) -> str:
         """A file's text, or an empty text if it is not there (yet); relative to the folder."""
-        return self.run("cat", path, check=False, note=False).stdout
+        return self.run("cat", path, check=False, note="").stdout
 
 
 def _as_anybody(info: tarfile.TarInfo) -> tarfile.TarInfo:

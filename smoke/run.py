@@ -53,7 +53,7 @@ class Screen:
             style = STYLES[outcome.verdict]
             claims = f" ({outcome.step.claims})" if outcome.step.claims else ""
             lines = [f"{escape(seconds)} [{style}]{outcome.verdict:<8}[/] {escape(outcome.step.name + claims)}"]
-            lines += [f"    $ {escape(command[:160])}" for command in outcome.commands]
+            lines += [f"    $ {escape(command)}" for command in outcome.commands]
             if outcome.verdict == "FAILED":
                 lines += [f"    expected  {escape(outcome.step.expects)}"]
             lines += [f"    saw       {escape(outcome.seen)}"]
@@ -132,9 +132,13 @@ def main(argv: list[str]) -> int:
     user = args.user or (names[0] if names else "")
     if user not in names:
         raise LabError(f"the lab {cluster.lab.name} has no user {user!r}", f"one of: {', '.join(names)}")
-    if "login" not in cluster.containers():
-        raise LabError(f"the lab {cluster.settings.project} is not up", "make up")
+    there = cluster.containers()
+    down = [name for name in cluster.services() if name not in there or there[name].state != "running"]
+    if down:
+        raise LabError(f"the lab {cluster.settings.project} is not up: {', '.join(down)}", "make up")
     console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = 140  # a log has no width of its own
     start = time.monotonic()
     outcomes = smoke(cluster, user, console)
     failed = [one.step.name for one in outcomes if one.verdict == "FAILED"]

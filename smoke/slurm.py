@@ -7,6 +7,7 @@ separator that no field holds is asked for.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -149,7 +150,8 @@ class Slurm:
     def queue(self, *options: str) -> list[Row]:
         """squeue; columns by the names of SQUEUE_FIELDS."""
         columns = SEPARATOR.join(SQUEUE_FIELDS.values())
-        answer = self.login.run("squeue", "--noheader", *options, "--format", columns, note=False)
+        short = shlex.join(["squeue", *options])
+        answer = self.login.run("squeue", "--noheader", *options, "--format", columns, note=short)
         return [dict(zip(SQUEUE_FIELDS, line.split(SEPARATOR), strict=True)) for line in answer.stdout.splitlines()]
 
     def sacct(self, *job_ids: str, options: Sequence[str] = ("--allocations",),
@@ -157,7 +159,8 @@ class Slurm:
         """Accounting records, a requeued job's earlier ones too, oldest first; times are seconds since 1970."""
         which = ["--jobs", ",".join(job_ids)] if job_ids else []
         form = ("--duplicates", "--parsable2", f"--delimiter={SEPARATOR}", "--format", fields)
-        answer = self.login.run("env", "SLURM_TIME_FORMAT=%s", "sacct", *options, *which, *form, note=False)
+        short = shlex.join(["sacct", *options, *which])
+        answer = self.login.run("env", "SLURM_TIME_FORMAT=%s", "sacct", *options, *which, *form, note=short)
         return parse_table(answer.stdout)
 
     def wait_state(self, job_id: str, wanted: Collection[str], timeout_s: float = 30) -> Job:
@@ -195,4 +198,4 @@ class Slurm:
     def clean_up(self) -> None:
         """Cancel what this object has submitted and what has not ended."""
         if self.submitted:
-            self.login.run("scancel", "--quiet", *self.submitted, check=False, note=False)
+            self.login.run("scancel", "--quiet", *self.submitted, check=False, note="")

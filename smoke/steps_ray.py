@@ -7,7 +7,7 @@ from typing import Any
 
 from provisioning.lab import Lab
 from smoke.check import NotHere, Step, check
-from smoke.ray import RayUser, json_lines
+from smoke.ray import FINAL, RayUser, json_lines
 from smoke.steps_slurm import SlurmLane
 
 LOOK = "make logs NODE=ray-head"
@@ -75,7 +75,9 @@ class RayLane:
         return f"whole {shown['whole-1']} and {shown['whole-2']}, halves both {shown['half-1']}, num_gpus=0 none"
 
     def placement(self) -> str:
-        """ray_pg_demo.py."""
+        """ray_pg_demo.py; it counts free CPUs, so the submitted jobs must have given theirs back."""
+        for job_id in self.ray.submitted:
+            self.ray.wait_job(job_id, sorted(FINAL))
         rows = {row["group"]: row for row in json_lines(self.ray.run("ray_pg_demo.py").stdout)}
         check(set(rows) == {"fits", "over", "after"}, f"it printed {rows}", LOOK)
         fits, over, after = rows["fits"], rows["over"], rows["after"]

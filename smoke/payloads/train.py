@@ -11,8 +11,9 @@ What to expect: one line an epoch, with a loss that falls and an accuracy that r
 
 With --checkpoint PATH the state is saved after every epoch, and a run that finds PATH goes on from there, with the same
 numbers as a run that was never stopped. Stopped by SIGTERM (scancel, preemption, time limit, `ray job stop`) it saves
-at once, says so, and exits with 143 = 128 + 15. Not with 0: the training is not done, and a job that ends with 0 while
-Slurm is about to requeue it is recorded as COMPLETED and does not come back.
+at once, says so, and exits with 143 = 128 + 15. Not with 0: the training is not done, and whatever waits for its
+success (sbatch --dependency=afterok, a script) must not go on. Slurm does not need the number: it knows that it stopped
+the job, records CANCELLED, TIMEOUT or PREEMPTED, and requeues a preempted job either way.
 """
 
 import argparse

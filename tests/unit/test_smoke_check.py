@@ -63,7 +63,7 @@ def test_lanes_go_on_after_a_failure_and_leave_out_only_what_needs_it() -> None:
     assert [(o.step.name, o.verdict) for o in outcomes] == [
         ("a", "FAILED"), ("b", "left out"), ("c", "ok"), ("d", "ok"), ("e", "left out"), ("f", "ok")]  # fmt: skip
     assert sorted(ran) == ["c", "d", "f"]
-    assert "needs a" in outcomes[1].seen
+    assert "needs: a" in outcomes[1].seen
 
 
 def test_what_needs_a_step_that_the_lab_cannot_do_is_left_out_too() -> None:
