@@ -14,7 +14,7 @@ from provisioning.cluster import Cluster
 from provisioning.errors import LabError
 from smoke.report_bars import Timeline, timeline
 from smoke.report_chart import png, svg
-from smoke.scenario import figure
+from smoke.verdict import figure
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; }

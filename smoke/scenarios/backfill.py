@@ -9,9 +9,10 @@ from provisioning.lab import Lab
 from smoke import quanta
 from smoke.clock import Clock
 from smoke.models import backfill as model
-from smoke.scenario import Prediction, Scenario
+from smoke.scenario import Scenario
 from smoke.scenarios import machine
 from smoke.stage import Stage
+from smoke.verdict import Prediction
 
 
 @dataclass(frozen=True)

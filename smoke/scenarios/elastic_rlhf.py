@@ -10,9 +10,10 @@ from provisioning.lab import Lab
 from smoke import quanta
 from smoke.clock import Clock
 from smoke.models import rlhf as model
-from smoke.scenario import Prediction, Scenario
+from smoke.scenario import Scenario
 from smoke.scenarios import machine
 from smoke.stage import Stage
+from smoke.verdict import Prediction
 
 #: The share of its time that handing over may cost, as the course says.
 HAND_OVER = 0.15

@@ -12,9 +12,10 @@ from provisioning.slurmtypes import expand_hosts
 from smoke import quanta
 from smoke.clock import Clock
 from smoke.models import fairshare as model
-from smoke.scenario import Prediction, Scenario
+from smoke.scenario import Scenario
 from smoke.scenarios import machine
 from smoke.stage import Stage
+from smoke.verdict import Prediction
 
 WEEK_MIN = 7 * 1440.0
 #: How often the shortened clock makes Slurm decay usage and count priorities anew, in real seconds.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from provisioning.lab import Lab
 from smoke.clock import Clock
 from smoke.models import gang as model
-from smoke.scenario import Prediction, Scenario
+from smoke.scenario import Scenario
 from smoke.stage import Stage
+from smoke.verdict import Prediction
 
 #: Starting two actors' processes on a busy laptop.
 START_S = 6.0

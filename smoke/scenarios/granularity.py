@@ -10,9 +10,10 @@ from provisioning.lab import Lab
 from provisioning.waiting import wait_for
 from smoke.clock import Clock
 from smoke.models import granularity as model
-from smoke.scenario import Prediction, Scenario
+from smoke.scenario import Scenario
 from smoke.scenarios import machine
 from smoke.stage import COMMENT, Stage
+from smoke.verdict import Prediction
 
 #: Seconds for one empty task on a laptop, and the range from a fast machine to a busy one.
 REFERENCE_S = {"sbatch each": (0.08, 0.005, 1.0), "job array": (0.06, 0.003, 1.0), "srun steps": (0.08, 0.01, 1.0),

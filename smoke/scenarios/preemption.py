@@ -11,9 +11,10 @@ from provisioning.lab import Lab
 from smoke.clock import Clock
 from smoke.models import preemption as model
 from smoke.records import Note
-from smoke.scenario import Prediction, Scenario
+from smoke.scenario import Scenario
 from smoke.scenarios import machine
 from smoke.stage import Stage
+from smoke.verdict import Prediction
 
 #: Seconds from a request (submission of the preempting job, release of the victim) to its effect; corrected as it runs.
 LEAD_S = 0.6

@@ -10,9 +10,10 @@ from provisioning.errors import LabError
 from provisioning.lab import Lab, Qos
 from smoke import quanta
 from smoke.clock import Clock
-from smoke.scenario import Prediction, Scenario
+from smoke.scenario import Scenario
 from smoke.scenarios import machine
 from smoke.stage import Stage
+from smoke.verdict import Prediction
 
 #: QOS that exist only while the scenario runs.
 CANCELLED, PROTECTED, FREE = "scenario-cancel", "scenario-protected", "scenario-free"

@@ -20,9 +20,10 @@ from provisioning.lab import Lab, Nodes, Partition, User
 from provisioning.settings import Settings
 from smoke import scenario as frame
 from smoke.clock import Clock
-from smoke.scenario import Prediction, Scenario, compare
+from smoke.scenario import Scenario
 from smoke.scenarios import SCENARIOS, machine
 from smoke.stage import Stage
+from smoke.verdict import Prediction, compare
 
 LAB = Lab(
     name="test",

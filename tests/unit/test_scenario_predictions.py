@@ -1,0 +1,67 @@
+"""What the scenarios predict for the default lab, before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from provisioning.lab import Lab
+from provisioning.load import load_lab
+from smoke.clock import Clock
+from smoke.scenarios import SCENARIOS, preemption_modes
+from smoke.verdict import Prediction
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return load_lab("default")
+
+
+def predicted(lab: Lab, name: str, scale_s: float | None = None) -> dict[str, Prediction]:
+    scenario = SCENARIOS[name]
+    work = scenario.workload(lab, Clock(scale_s or scenario.scale_s))
+    return {one.metric: one for one in scenario.predict(lab, work)}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_predictions_lie_within_their_bounds(lab: Lab, name: str) -> None:
+    for one in predicted(lab, name).values():
+        assert one.lower <= one.predicted <= one.upper, one
+        assert not math.isnan(one.predicted)
+        assert one.why
+
+
+def test_the_course_s_figures(lab: Lab) -> None:
+    fragmentation = predicted(lab, "fragmentation")
+    assert fragmentation["idle share"].predicted == 25
+    assert fragmentation["idle GPUs"].predicted == 8
+    preemption = predicted(lab, "preemption")
+    assert preemption["checkpoint every 30 min: time in all"].predicted == 677
+    assert preemption["checkpoint every 30 min: times the work"].predicted == pytest.approx(1.41, abs=0.005)
+    assert preemption["checkpoint every 30 min: effective share"].predicted == pytest.approx(86.2, abs=0.05)
+    rlhf = predicted(lab, "elastic-rlhf")
+    assert rlhf["fixed halves: time"].predicted == 30
+    assert rlhf["fixed halves: GPU time used"].predicted == 50
+    assert rlhf["one pool: time"].predicted == 15
+    assert rlhf["faster by"].predicted == 2
+
+
+def test_a_slower_clock_leaves_less_room_for_the_scheduler_s_quanta(lab: Lab) -> None:
+    fast, slow = (predicted(lab, "fragmentation", scale)["gang's wait"] for scale in (0.5, 5))
+    assert slow.upper - slow.predicted < fast.upper - fast.predicted
+
+
+def test_backfill_bounds_follow_the_lab_s_interval(lab: Lab) -> None:
+    lazy = dataclasses.replace(lab, slurm=dataclasses.replace(lab.slurm, scheduler_parameters={"bf_interval": "30"}))
+    assert predicted(lazy, "backfill")["the short job's wait"].upper > 30
+    assert predicted(lab, "backfill")["the short job's wait"].upper < 10
+
+
+def test_extra_qos_are_added_to_the_lab_s_own(lab: Lab) -> None:
+    scenario = SCENARIOS["preemption-modes"]
+    staged = preemption_modes.staged(lab, scenario.workload(lab, Clock(scenario.scale_s)))
+    assert {one.name for one in lab.qos} < {one.name for one in staged.qos}
+    [high] = [one for one in staged.qos if preemption_modes.CANCELLED in one.preempt]
+    assert {"low", preemption_modes.PROTECTED} <= set(high.preempt)
