@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import select
 import shutil
 import subprocess
@@ -34,6 +35,7 @@ PIP_OPTIONS = ("index-url", "extra-index-url", "trusted-host", "proxy", "default
 
 
 def image_name(kind: str, line: str) -> str:
+    """The local name of an image: `slurm-ray-lab/KIND:LINE`."""
     return f"slurm-ray-lab/{kind}:{line}"
 
 
@@ -41,6 +43,11 @@ def ensure_images(line: str, say: Say) -> None:
     """Build what is missing or out of date for one Slurm line; db is built beside ray and slurm."""
     if line not in versions.SUITES:
         raise LabError(f"no Slurm {line}", f"SLURM is one of {', '.join(versions.SUITES)}")
+    if os.environ.get("TORCH") == "1" and not os.environ.get("TORCH_INDEX") and platform.machine() == "x86_64":
+        raise LabError(
+            "TORCH=1 needs TORCH_INDEX: the ordinary index has only the build for CUDA, 5 GB with its libraries",
+            "set TORCH_INDEX to the URL of PyTorch's index of CPU wheels (see pytorch.org, Get started, CPU)",
+        )
     stale = [kind for kind in versions.PARENTS if _label(image_name(kind, line)) != image_digest(kind, line)]
     if not stale:
         return
