@@ -5,6 +5,7 @@ Accounting knows how many GPUs a run held on its nodes, not which; each run gets
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,11 @@ class Timeline:
         return sum(bar.end - bar.start for bar in self.bars) / whole if whole else 0.0
 
 
+def label(name: str) -> str:
+    """A job's name without the numbers that only tell it from its likes."""
+    return re.sub(r"(-\d+)+$", "", name)
+
+
 def lost_since(run: Mapping[str, Any], notes: Iterable[Mapping[str, Any]]) -> float | None:
     """The second from which on a preempted run's work was lost: its last checkpoint, or its start."""
     if run["state"] != "PREEMPTED":
@@ -75,10 +81,10 @@ def timeline(runs: Sequence[Mapping[str, Any]], notes: Sequence[Mapping[str, Any
             lanes = sorted(range(per_node), key=lambda gpu, host=host: (free.get((host, gpu), 0.0) > run["start"], gpu))  # type: ignore[misc]
             for gpu in sorted(lanes[: run["gpus"] // max(1, len(hosts))]):
                 free[host, gpu] = end
-                bars.append(Bar(run["job"], run["name"], host, gpu, run["start"] - zero, end - zero,
+                bars.append(Bar(run["job"], label(run["name"]), host, gpu, run["start"] - zero, end - zero,
                                 None if lost is None else lost - zero))  # fmt: skip
     nodes = sorted({bar.node for bar in bars})
-    waits = tuple(Wait(run["name"], since - zero, run["start"] - zero) for run, since in _waits(started)
+    waits = tuple(Wait(label(run["name"]), since - zero, run["start"] - zero) for run, since in _waits(started)
                   if run["start"] - since >= 1)  # fmt: skip
     return Timeline(tuple(bars), waits, tuple((node, gpu) for node in nodes for gpu in range(per_node)), last - zero)
 

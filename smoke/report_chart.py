@@ -32,10 +32,10 @@ def _figure(chart: Timeline, second_per_min: float) -> Any:
     for bar in chart.bars:
         start, end = bar.start / second_per_min, bar.end / second_per_min
         row = rows[bar.node, bar.gpu]
-        top.barh(row, end - start, left=start, height=0.9, color=colour[bar.name], linewidth=0)
-        if bar.lost_from is not None:
-            lost = bar.lost_from / second_per_min
-            top.barh(row, end - lost, left=lost, height=0.9, color="white", hatch="////", edgecolor=colour[bar.name])
+        kept = end if bar.lost_from is None else bar.lost_from / second_per_min
+        top.barh(row, kept - start, left=start, height=0.9, color=colour[bar.name], linewidth=0)
+        if kept < end:
+            top.barh(row, end - kept, left=kept, height=0.9, fill=False, hatch="////", edgecolor=colour[bar.name])
     per_node = len({gpu for _, gpu in chart.lanes}) or 1
     nodes = list(dict.fromkeys(node for node, _ in chart.lanes))
     top.set_yticks([number * per_node + (per_node - 1) / 2 for number in range(len(nodes))], nodes)

@@ -222,7 +222,7 @@ class Stage(Parts):
     def wait_note(self, name: str, event: str, *, count: int = 1, timeout_s: float = 60) -> Note:
         """Wait for the ``count``-th line of this kind."""
         found = wait_for(f"{name}: {event}", lambda: [note for note in self.notes(name) if note.event == event],
-                         lambda notes: len(notes) >= count, timeout_s=timeout_s, interval_s=0.05,
+                         lambda notes: len(notes) >= count, timeout_s=timeout_s, interval_s=0.1,
                          show=lambda notes: f"{len(notes)} of {count}", look_at="squeue")  # fmt: skip
         return found[count - 1]
 

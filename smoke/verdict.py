@@ -56,7 +56,7 @@ def compare(predictions: Sequence[Prediction], measured: Mapping[str, float]) ->
     unknown = sorted(set(measured) - {one.metric for one in predictions})
     if unknown:
         raise LabError(f"measured but not predicted: {', '.join(unknown)}")
-    return tuple(Expectation(one, measured.get(one.metric, math.nan)) for one in predictions)
+    return tuple(Expectation(one, float(measured.get(one.metric, math.nan))) for one in predictions)
 
 
 def figure(value: float) -> str:

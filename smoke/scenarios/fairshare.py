@@ -84,7 +84,7 @@ def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
     light, heavy = sorted(work.users, key=lambda user: before[user][0])
     stage.say(f"{heavy} is the heavy user, {light} the light one")
     options = [f"--partition={machine.partition(lab).name}", f"--account={work.account}", f"--nodes={work.nodes}",
-               "--ntasks-per-node=1", f"--cpus-per-task={work.cpus}", "--time=5"]  # fmt: skip
+               "--ntasks-per-node=1", f"--cpus-per-task={work.cpus}", "--gres=gpu:8", "--time=5"]  # fmt: skip
     stage.submit(heavy, stage.command("heavy", options, [f"--work={work.heavy_min}"]))
     stage.wait_note("heavy", "start")
     [again_id] = stage.submit(heavy, stage.command("heavy-again", options, [f"--work={work.next_min}"]))

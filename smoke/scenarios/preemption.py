@@ -18,6 +18,11 @@ from smoke.verdict import Prediction
 
 #: Seconds from a request (submission of the preempting job, release of the victim) to its effect; corrected as it runs.
 LEAD_S = 0.6
+#: The urgent job goes, and the victim's hold with it; refused, and tried again, while the victim is being cleaned up.
+RELEASE = """
+scancel {other}
+for try in 1 2 3 4 5 6 7 8; do scontrol update job={job} StartTime=now && break; sleep 0.2; done
+"""
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,7 @@ def _play(stage: Stage, case: Case, job: str, user: str, urgent: list[str]) -> l
         due = stopped.t + stage.clock.real_s(case.wait_min)
         stage.sleep_until(due - start_lead)
         asked = time.time()
-        stage.operator("sh", "-c", f"scancel {other}; scontrol update job={job} StartTime=now")
+        stage.operator("sh", "-c", RELEASE.format(other=other, job=job))
         again = stage.wait_note(case.name, "start", count=number + 1)
         start_lead = again.t - asked
     if case.to_the_end:
