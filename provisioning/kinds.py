@@ -13,6 +13,7 @@ from provisioning.yamltext import Map, Node, Scalar, Sequence
 #: Names of partitions, QOS, accounts, users, features.
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}"
 YES, NO = ("yes", "true"), ("no", "false")
+MAX_TEXT = 500
 
 
 class BadValueError(Exception):
@@ -28,7 +29,8 @@ def _slurm(parse: Callable[[str], Any], remedy: str) -> Callable[[str, Mapping[s
         try:
             parse(text)
         except ValueError as error:
-            raise BadValueError(str(error), remedy) from None
+            why = str(error)
+            raise BadValueError(why if len(why) <= 200 else f"{why[:197]}...", remedy) from None
         return text
 
     return convert
@@ -130,10 +132,14 @@ def _map(node: Node) -> dict[str, str]:
     found = {}
     for key, value in node.items.items():
         if not isinstance(value, Scalar):
-            raise BadValueError("the value is a list or a map", "write one text", key)
+            raise BadValueError("the value is a list or a map", "write one text", key if key.isprintable() else "")
         found[key] = "" if value.empty else value.text
+        if len(key) > MAX_TEXT or len(found[key]) > MAX_TEXT:
+            raise BadValueError(f"the entry {shown(key)} is too long", f"at most {MAX_TEXT} characters fit")
         if not all(char.isprintable() for char in key + found[key]):
-            raise BadValueError("there is a line break or a control character in it", "write one line", key)
+            raise BadValueError(
+                "there is a line break or a control character in it", "write one line", key if key.isprintable() else ""
+            )
         if "#" in key + found[key]:
             raise BadValueError("there is a # in it, which starts a comment in Slurm's files", "leave it out", key)
     return found
@@ -142,6 +148,8 @@ def _map(node: Node) -> dict[str, str]:
 def convert(node: Node, meta: Mapping[str, Any], default: Any) -> Any:
     """The value of a field. Raises BadValueError. An empty text in quotes is the field's 'not given'."""
     kind = meta["kind"]
+    if isinstance(node, Scalar) and len(node.text) > MAX_TEXT:
+        raise BadValueError(f"has {len(node.text)} characters", f"at most {MAX_TEXT} fit")
     if kind == "map":
         return _map(node)
     if isinstance(node, Scalar) and node.empty:

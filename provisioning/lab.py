@@ -54,13 +54,9 @@ class Nodes:
 
     name: str = param("hostlist", MISSING, slurm="NodeName", help="a name or a range, such as c[1-4]")
     cpus: int = param("int", MISSING, bounds=(1, MAX16), slurm="CPUs", help="CPUs the node claims to have")
-    real_memory: str = param(
-        "memory", MISSING, slurm="RealMemory", help="memory the node claims, in MB or with a suffix"
-    )
+    real_memory: str = param("memory", MISSING, slurm="RealMemory", help="memory it claims, in MB or with a suffix")
     gres: str = param("gres", slurm="Gres", help="generic resources, such as gpu:a100:8 or gpu:a100:8,shard:32")
-    features: tuple[str, ...] = param(
-        "names", (), slurm="Features", help="features a job can ask for with --constraint"
-    )
+    features: tuple[str, ...] = param("names", (), slurm="Features", help="what a job can ask for with --constraint")
     weight: int = param("int", 1, slurm="Weight", help="nodes of a lower weight are given out first")
     extra: Mapping[str, str] = param("map", {}, help="further parameters of the NodeName line, by their Slurm names")
 
@@ -79,10 +75,10 @@ class Partition:
     allow_qos: tuple[str, ...] = param("names", (), slurm="AllowQos", help="only these QOS may be used")
     qos: str = param("name", slurm="QOS", help="the partition QOS, whose limits apply to all its jobs")
     priority_tier: int | None = param(
-        "int", None, bounds=(0, MAX16), slurm="PriorityTier", help="higher tiers are looked at first"
+        "int", None, bounds=(0, MAX16), slurm="PriorityTier", help="higher tiers go first"
     )
     priority_job_factor: int | None = param(
-        "int", None, bounds=(0, MAX16), slurm="PriorityJobFactor", help="the partition's part of priority"
+        "int", None, bounds=(0, MAX16), slurm="PriorityJobFactor", help="its part of the priority"
     )
     preempt_mode: str = param("choices", slurm="PreemptMode", choices=PREEMPT_MODES, help="what happens to its jobs")
     over_subscribe: str = param("text", slurm="OverSubscribe", help="NO, YES[:n], FORCE[:n] or EXCLUSIVE")
@@ -91,7 +87,7 @@ class Partition:
     def_mem_per_cpu: str = param("memory", slurm="DefMemPerCPU", help="memory of a job that names none, for each CPU")
     tres_billing_weights: str = param("tres", slurm="TRESBillingWeights", help="what a CPU, GB or GPU costs")
     grace_time: int | None = param(
-        "int", None, slurm="GraceTime", help="seconds between warning and end of a preempted job"
+        "int", None, slurm="GraceTime", help="seconds from warning to end of a preempted job"
     )
     extra: Mapping[str, str] = param(
         "map", {}, help="further parameters of the PartitionName line, by their Slurm names"
@@ -110,7 +106,7 @@ class Qos:
                               help="what happens to ITS jobs when they are preempted")  # fmt: skip
     preempt_exempt_time: str = param("time", slurm="PreemptExemptTime", help="a job younger than this is not preempted")
     grace_time: int | None = param(
-        "int", None, slurm="GraceTime", help="seconds between warning and end of a preempted job"
+        "int", None, slurm="GraceTime", help="seconds from warning to end of a preempted job"
     )
     usage_factor: float = param("float", 1.0, slurm="UsageFactor", help="how much its usage counts")
     flags: tuple[str, ...] = param("choices", (), slurm="Flags", choices=QOS_FLAGS, help="QOS flags")
@@ -118,9 +114,7 @@ class Qos:
     max_tres_per_job: str = param("tres", slurm="MaxTRESPerJob", help="most resources of one job")
     grp_tres: str = param("tres", slurm="GrpTRES", help="most resources all its jobs hold at a time")
     max_jobs_per_user: int | None = param("int", None, slurm="MaxJobsPerUser", help="most running jobs of a user")
-    max_submit_jobs_per_user: int | None = param(
-        "int", None, slurm="MaxSubmitJobsPerUser", help="most jobs in the queue"
-    )
+    max_submit_jobs_per_user: int | None = param("int", None, slurm="MaxSubmitJobsPerUser", help="most queued jobs")
     max_wall: str = param("time", slurm="MaxWall", help="longest time limit of a job")
 
 
@@ -188,7 +182,7 @@ class Slurm:
     kill_wait: int = param("int", 5, bounds=(0, MAX16), slurm="KillWait", help="seconds between SIGTERM and SIGKILL")
     min_job_age: int = param("int", 3600, slurm="MinJobAge", help="seconds a finished job is remembered by slurmctld")
     slurmd_timeout: int = param(
-        "int", 30, bounds=(0, MAX16), slurm="SlurmdTimeout", help="seconds until a silent node is DOWN"
+        "int", 30, bounds=(0, MAX16), slurm="SlurmdTimeout", help="seconds until silence is DOWN"
     )
     inactive_limit: int = param(
         "int", 120, bounds=(0, MAX16), slurm="InactiveLimit", help="seconds until a silent srun or salloc is ended"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import MISSING, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -46,12 +47,18 @@ def _below(path: str, key: str) -> str:
 def _unknown(name: str, valid: list[str]) -> str:
     if re.sub("[^a-z]", "", name.lower()) == "autodetect":
         return "leave it out: the lab writes gres.conf itself, and Slurm here is built without NVML"
-    return nearest(name, valid)
+    return nearest(name, valid) or "leave it out; docs/lab.schema.json has all keys"
 
 
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+@cache
 def _stand_in(cls: type) -> Any:
     """An object of the model whose required fields are still empty, for reading on after a problem."""
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     empty = {
         one.name: () if get_origin(hints[one.name]) is tuple else hints[one.name]()
         for one in dataclasses.fields(cls)
@@ -67,7 +74,7 @@ def _build(cls: type, node: Node, path: str, reading: _Reading) -> Any:
     if not isinstance(node, Map):
         reading.complain(node.line, path, "a map of keys and values belongs here", "write key: value lines, indented")
         return result
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     valid = [one.name for one in dataclasses.fields(cls)]
     for key in node.items:
         if key not in valid:
@@ -139,12 +146,13 @@ def lab_names() -> list[str]:
 def load_lab(name_or_path: str) -> Lab:
     """A lab by its name in provisioning/labs, or by the path of a .yaml file. Raises LabInvalid with all problems."""
     if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
-        path, file = Path(name_or_path), name_or_path
+        path, file = Path(name_or_path), name_or_path if name_or_path.isprintable() else repr(name_or_path)
     else:
         path, file = LABS / f"{name_or_path}.yaml", f"provisioning/labs/{name_or_path}.yaml"
         if name_or_path not in lab_names():
-            remedy = f"write one of {', '.join(lab_names())}, or the path of a .yaml file"
-            raise LabInvalid([Problem(f"LAB={name_or_path}", "", "there is no such lab", remedy)])
+            known = f"write one of {', '.join(lab_names())}, or the path of a .yaml file"
+            where = f"LAB={shown(name_or_path)[1:-1]}"
+            raise LabInvalid([Problem(where, "", "there is no such lab", known)], nearest(name_or_path, lab_names()))
     lab = load_text(read_text(path, file), file)
     if lab.name != path.stem:
         remedy = f"write name: {path.stem}, or rename the file to {lab.name}.yaml"

@@ -28,12 +28,12 @@ class Problem:
 class LabInvalid(LabError):  # noqa: N818 (says what it is)
     """The YAML of a lab is not valid; ``problems`` has everything that is wrong with it."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Problem], hint: str = "correct the YAML; nothing was changed") -> None:
         self.problems = tuple(problems)
         lines = [str(problem) for problem in self.problems[:MOST_SHOWN]]
         if len(self.problems) > MOST_SHOWN:
             lines.append(f"and {len(self.problems) - MOST_SHOWN} more")
-        super().__init__("\n".join(lines), "correct the YAML; nothing was changed")
+        super().__init__("\n".join(lines), hint)
 
 
 def shown(text: str) -> str:

@@ -75,7 +75,7 @@ def parse_tres(text: str) -> dict[str, str]:
         if not _TRES_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no TRES: cpu, mem, node, billing, gres/gpu, gres/gpu:TYPE, license/NAME")
         if not _TRES_VALUE.fullmatch(value):
-            raise ValueError(f"{name}={value}: the value must be a number, with a suffix K M G T where it is memory")
+            raise ValueError(f"{value!r} of {name} must be a number, with a suffix K M G T where it is memory")
         if name in found:
             raise ValueError(f"{name} is given twice")
         found[name] = value

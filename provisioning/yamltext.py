@@ -16,6 +16,7 @@ from provisioning.problems import LabInvalid, Problem, shown
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 12
+_TOO_DEEP = (f"lists and maps are nested more than {MAX_DEPTH} deep", "a lab needs 4")
 #: libyaml where it is there: it reads a file in a few milliseconds.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -83,8 +84,7 @@ class _Builder:
             parent.lines.setdefault(node.text, node.line)
             parent.items.setdefault(node.text, node)
         else:
-            if parent.lines[self.keys[-1]] <= node.line:
-                parent.items[self.keys[-1]] = node
+            parent.items[self.keys[-1]] = node
             self.keys[-1] = None
         if not isinstance(node, Scalar):
             self.open.append(node)
@@ -99,11 +99,11 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent) and self.root is not None:
             raise self.stop(line, "the file has several documents", "keep one, without a second ---")
         if isinstance(event, yaml.ScalarEvent):
-            plain = event.implicit[0] and event.style is None
+            plain = event.implicit[0] and not event.style
             self.add(Scalar(event.value, line, plain and event.value in ("", "~", "null")))
         elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
             if len(self.open) >= MAX_DEPTH:
-                raise self.stop(line, f"lists and maps are nested more than {MAX_DEPTH} deep", "a lab needs 4")
+                raise self.stop(line, *_TOO_DEEP)
             self.add(Sequence(line) if isinstance(event, yaml.SequenceStartEvent) else Map(line))
         elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
             self.open.pop()
@@ -116,6 +116,8 @@ def _parse_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
     line = mark.line + 1 if mark else 0
     lines = text.splitlines()
     said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "not valid")
+    if "nesting depth" in said:
+        return Problem(f"{file}:{line}", "", *_TOO_DEEP)
     remedy = "check the indentation, and quote texts that have : or # or brackets in them"
     if 0 < line <= len(lines) and "\t" in lines[line - 1]:
         remedy = "indent with spaces, not with tabs"

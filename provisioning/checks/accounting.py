@@ -19,7 +19,9 @@ SYSTEM_USERS = frozenset(
 
 def check(report: Report) -> None:
     """Check the accounts, then the users."""
-    accounts = {account.name.lower(): account for account in report.lab.accounts}
+    accounts: dict[str, Account] = {}
+    for account in report.lab.accounts:
+        accounts.setdefault(account.name.lower(), account)
     report.unique("accounts", [account.name for account in report.lab.accounts])
     for index, account in enumerate(report.lab.accounts):
         _check_account(report, f"accounts[{index}]", account, accounts)
@@ -39,12 +41,13 @@ def _check_account(report: Report, path: str, account: Account, accounts: dict[s
     if name == "root":
         report.add(f"{path}.name", "root is the top of Slurm's own tree", "choose another name")
     parent = account.parent.lower()
-    report.refer(f"{path}.parent", [account.parent or "root"], "accounts", [*accounts, "root"])
+    names = [one.name for one in report.lab.accounts]
+    report.refer(f"{path}.parent", [account.parent or "root"], "accounts", [*names, "root"])
     seen = [name]
     while parent in accounts and parent not in seen:
         seen.append(parent)
         parent = accounts[parent].parent.lower()
-    if parent == name and name == min(seen):
+    if parent == name != "root" and name == min(seen) and accounts[name] is account:
         report.add(f"{path}.parent", f"the accounts run in a circle: {' below '.join([*seen, name])}",
                    "let one of them be below root")  # fmt: skip
     report.refer(f"{path}.qos", account.qos, "qos", report.qos_names)
@@ -86,7 +89,7 @@ def _check_user(report: Report, path: str, user: User, accounts: dict[str, Accou
         report.add(f"{path}.name", f"{user.name} is a name that the system uses", "choose another name")
     if user.uid and not 2000 <= user.uid <= 60000:
         report.add(f"{path}.uid", f"{user.uid} is not free for users", "write 2000 to 60000")
-    report.refer(f"{path}.accounts", user.accounts, "accounts", accounts)
+    report.refer(f"{path}.accounts", user.accounts, "accounts", [one.name for one in report.lab.accounts])
     belongs = [name.lower() for name in user.accounts]
     if len(set(belongs)) < len(belongs):
         report.add(f"{path}.accounts", "an account is there twice (letter case does not count)", "name it once")

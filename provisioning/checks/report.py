@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
@@ -20,8 +19,10 @@ class Report:
         self.problems: list[Problem] = []
 
     def add(self, path: str, problem: str, remedy: str) -> None:
-        """Note one problem."""
-        self.problems.append(Problem(self.file, path, problem, remedy))
+        """Note one problem, once."""
+        found = Problem(self.file, path, problem, remedy)
+        if found not in self.problems:
+            self.problems.append(found)
 
     def refer(self, path: str, names: Iterable[str], section: str, known: Iterable[str]) -> None:
         """Each of the names must be one of those known in a section; letter case does not matter."""
@@ -84,7 +85,7 @@ class Report:
     def has_tres(self, path: str, name: str) -> None:
         """A GRES that is named must be on some node."""
         if name.startswith("gres/") and "nodes" not in self.broken and name not in self.tres:
-            self.add(path, f"no node has {name}", f"{nearest(name, self.tres)}" if self.tres else "leave it out")
+            self.add(path, f"no node has {name}", nearest(name, self.tres) or "leave it out")
 
     def extra(self, path: str, extra: Mapping[str, str], valid: Iterable[str], keys: Mapping[str, str],
               fixed: Iterable[str], *, line_of_its_own: bool) -> None:  # fmt: skip
@@ -110,6 +111,3 @@ class Report:
                 self.add(
                     here, f"{shown(value)} would break the line of slurm.conf", f"write one value, not empty; {what}"
                 )
-        for name, count in Counter(name.lower() for name in extra).items():
-            if count > 1:
-                self.add(f"{path}.{name}", "is there twice in different letter case", "keep one of them")

@@ -63,7 +63,7 @@ def check(report: Report) -> None:
 def _check_select(report: Report, slurm: Slurm) -> None:
     path, words = "slurm.select_type_parameters", slurm.select_type_parameters.split(",")
     report.words(path, words, slurm_names.SELECT)
-    if len(COUNTED & set(words)) != 1:
+    if set(words) <= slurm_names.SELECT and len(COUNTED & set(words)) != 1:
         report.add(path, "must have exactly one word for what is counted", f"write one of {', '.join(sorted(COUNTED))}")
     if not slurm.def_mem_per_cpu:
         report.add("slurm.def_mem_per_cpu", "is empty: a job without --mem would take all memory of its node",
