@@ -71,7 +71,7 @@ def image_digest(kind: str, line: str) -> str:
     parent = versions.PARENTS[kind]
     parts = [image_digest(parent, line) if parent else f"{versions.SUITES[line]} {os.environ.get('BASE_IMAGE', '')}"]
     if kind == "ray":
-        parts.append(f"{versions.RAY} torch={os.environ.get('TORCH', '0') or '0'}")
+        parts.append(f"torch={os.environ.get('TORCH', '0') or '0'}")
     for path in sorted((FOLDER / kind).rglob("*")):
         if path.is_file():
             parts.append(f"{path.relative_to(FOLDER)} {path.stat().st_mode & 0o100:o}")

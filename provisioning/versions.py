@@ -1,8 +1,12 @@
-"""Pinned versions, in this one place. Slurm comes from a Debian suite, Ray from images/ray/requirements.txt."""
+"""Pinned versions, in this one place. Slurm comes from a Debian suite; Ray's version is read from the image's lock."""
 
 from __future__ import annotations
 
-RAY = "2.60.0"
+import re
+from pathlib import Path
+
+LOCK = Path(__file__).resolve().parent.parent / "images" / "ray" / "requirements.txt"
+RAY = "".join(re.findall(r"(?m)^ray(?:\[\w+\])?==(\S+)", LOCK.read_text()))
 SUITES = {"24.11": "trixie", "26.05": "forky"}
 """Slurm line -> the Debian suite that carries it."""
 
