@@ -50,8 +50,8 @@ def _figure(chart: Timeline, second_per_min: float) -> Any:
         bottom.barh(waiting.index(wait.name), length, left=start, height=0.7, color=colour.get(wait.name, "#999999"),
                     alpha=0.45)  # fmt: skip
     bottom.set_yticks(range(len(waiting)), waiting)
-    bottom.set_ylim(len(waiting) - 0.5, -0.5)
-    bottom.set_ylabel("waiting")
+    bottom.set_ylim(max(1, len(waiting)) - 0.5, -0.5)
+    bottom.set_ylabel("waiting" if waiting else "nobody waited", rotation="vertical" if waiting else "horizontal")
     bottom.set_xlabel(f"simulated minutes, {second_per_min:g} s each")
     for axes in (top, bottom):
         axes.spines[["top", "right"]].set_visible(False)

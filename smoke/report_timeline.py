@@ -24,8 +24,9 @@ def page(chart: Timeline, hours: float) -> str:
     title = f"GPUs of the last {hours:g} h"
     names = {bar.name for bar in chart.bars}
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head>'
-        f"<body><h1>{title}</h1>{svg(chart, 60.0, 'timeline')}<p><small>{escape(LEGEND)}</small></p>"
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{STYLE}</style></head><body>"
+        f"<h1>{title}</h1>{svg(chart, 60.0, 'timeline')}<p><small>{escape(LEGEND)}</small></p>"
         f"<p>{len(names)} names of jobs; {100 * chart.utilization:.0f} % of the GPUs shown were held, from the first "
         "submission to the last end.</p></body></html>\n"
     )

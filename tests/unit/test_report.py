@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from smoke import report
+from smoke import report, report_timeline
 from smoke.report_bars import timeline
 
 
@@ -66,3 +66,9 @@ def test_markdown_with_pictures(tmp_path: Path) -> None:
     text = report.markdown([RESULT], 8, "Report", tmp_path)
     assert "| time, min | 677 | 680 | 650 to 700 | ok |" in text
     assert (tmp_path / "preemption.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_timeline_of_everybodys_jobs() -> None:
+    pytest.importorskip("matplotlib")
+    text = report_timeline.page(timeline([run("1", 100, 110, gpus=8)], [], per_node=8), 2)
+    assert "last 2 h" in text and "100 % of the GPUs" in text
