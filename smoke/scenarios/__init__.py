@@ -12,6 +12,7 @@ from smoke.scenarios import (
     granularity,
     preemption,
     preemption_modes,
+    utilization,
 )
 
 SCENARIOS: dict[str, Scenario] = {
@@ -21,6 +22,7 @@ SCENARIOS: dict[str, Scenario] = {
         backfill,
         preemption,
         preemption_modes,
+        utilization,
         fairshare,
         granularity,
         gang_deadlock,
