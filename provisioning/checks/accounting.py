@@ -87,8 +87,6 @@ def _check_user(report: Report, path: str, user: User, accounts: dict[str, Accou
                    "use lower case letters, digits, _ and -, first a letter, at most 32")  # fmt: skip
     elif user.name in SYSTEM_USERS or user.name == GROUP:
         report.add(f"{path}.name", f"{user.name} is a name that the system uses", "choose another name")
-    if user.uid and not 2000 <= user.uid <= 60000:
-        report.add(f"{path}.uid", f"{user.uid} is not free for users", "write 2000 to 60000")
     report.refer(f"{path}.accounts", user.accounts, "accounts", [one.name for one in report.lab.accounts])
     belongs = [name.lower() for name in user.accounts]
     if len(set(belongs)) < len(belongs):

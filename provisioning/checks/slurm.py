@@ -65,10 +65,7 @@ def _check_select(report: Report, slurm: Slurm) -> None:
     report.words(path, words, slurm_names.SELECT)
     if set(words) <= slurm_names.SELECT and len(COUNTED & set(words)) != 1:
         report.add(path, "must have exactly one word for what is counted", f"write one of {', '.join(sorted(COUNTED))}")
-    if not slurm.def_mem_per_cpu:
-        report.add("slurm.def_mem_per_cpu", "is empty: a job without --mem would take all memory of its node",
-                   "write megabytes for each CPU, such as 4000")  # fmt: skip
-    elif report.node_of and "nodes" not in report.broken:
+    if slurm.def_mem_per_cpu and report.node_of and "nodes" not in report.broken:
         default = slurmtypes.parse_memory_mb(slurm.def_mem_per_cpu)
         largest = max(slurmtypes.parse_memory_mb(nodes.real_memory) for nodes in report.node_of.values())
         if default > largest:
