@@ -35,6 +35,9 @@ PACKAGES = {
 }
 BY_HAND = "install Docker Engine 20.10 or newer with the Compose v2 and buildx plugins, and start it"
 
+#: The engine outlives this program; kept so that Python does not warn of a child that still runs.
+_started: list[subprocess.Popen[bytes]] = []
+
 
 def ensure_engine(say: Say) -> None:
     """Return once an engine, Compose v2 and buildx answer; otherwise raise LabError."""
@@ -185,6 +188,7 @@ def _start(say: Say) -> None:
             child = subprocess.Popen(
                 ["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
+        _started.append(child)
         MARKER.write_text(f"{child.pid}\n")
     while state := _engine_state():
         ended = child is not None and child.poll() is not None

@@ -185,13 +185,13 @@ def _pull(image: str, say: Say) -> str:
     assert child.stdout is not None
     if not select.select([child.stdout], [], [], ANSWER_S)[0]:
         child.kill()
-        child.wait()
+        child.communicate()
         return f"no answer within {ANSWER_S} s"
     try:
         output = child.communicate(timeout=PULL_S)[0].strip()
     except subprocess.TimeoutExpired:
         child.kill()
-        child.wait()
+        child.communicate()
         return f"not pulled within {PULL_S} s"
     if child.returncode:
         return str(output.splitlines()[-1]).rpartition(": ")[2] if output else "docker pull failed"
