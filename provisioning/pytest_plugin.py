@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -42,8 +44,8 @@ def free_port() -> str:
 
 def test_settings(given: Settings) -> Settings:
     """The given settings under a project name and a port of the tests' own."""
-    name = f"{TEST_PREFIX}{given.project}-{given.lab if given.lab.isalnum() else 'lab'}-{given.slurm.replace('.', '')}"
-    return replace(given, project=name.lower()[:41], dashboard=free_port())
+    lab = Path(given.lab).stem
+    return replace(given, project=f"{TEST_PREFIX}{lab}-{given.slurm.replace('.', '')}", dashboard=free_port())
 
 
 test_settings.__test__ = False  # type: ignore[attr-defined]  # a helper, although its name looks like a test's
@@ -60,6 +62,19 @@ def is_up(cluster: Cluster) -> bool:
     return (labels.get("lab.name"), labels.get("lab.slurm"), labels.get("lab.checkout")) == wanted
 
 
+@contextmanager
+def own_lab(given: Settings) -> Iterator[Cluster]:
+    """A lab of the tests' own, from nothing to nothing, beside whatever else runs on this host."""
+    own = Cluster.open(test_settings(given))
+    ensure_engine(print)
+    destroy(own.settings)  # what a killed run may have left under this name
+    try:
+        up(own.settings)
+        yield own
+    finally:
+        destroy(own.settings)
+
+
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The lab, ready. If a test fails, what a person would look at first is printed before the lab goes."""
@@ -69,31 +84,16 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         yield given
         _show_bundle(request, given)
         return
-    own = Cluster.open(test_settings(given.settings))
-    ensure_engine(print)
-    destroy(own.settings)  # what a killed run may have left under this name
-    try:
-        up(own.settings)
+    with own_lab(given.settings) as own:
         yield own
-    except BaseException:
-        _show(request, own)
-        raise
-    finally:
         _show_bundle(request, own)
-        destroy(own.settings)
 
 
 def _show_bundle(request: pytest.FixtureRequest, cluster: Cluster) -> None:
-    if request.session.testsfailed:
-        _show(request, cluster)
-
-
-def _show(request: pytest.FixtureRequest, cluster: Cluster) -> None:
+    if not request.session.testsfailed:
+        return
     capture = request.config.pluginmanager.getplugin("capturemanager")
-    try:
-        text = bundle(cluster)
-    except LabError as error:
-        text = f"no bundle: {error.what}"
+    text = bundle(cluster)
     if capture is None:
         print(text)
         return

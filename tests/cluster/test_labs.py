@@ -1,0 +1,87 @@
+"""Every shipped lab comes up under a name of its own, beside the one under test, and does what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from provisioning.cluster import Cluster
+from provisioning.pytest_plugin import own_lab
+from provisioning.slurmtypes import expand_hosts, parse_gres, parse_memory_mb
+from provisioning.status import parse_node
+from provisioning.waiting import wait_for
+from smoke.slurm import Slurm
+
+#: On the second Slurm line the smallest lab is enough: what differs between labs is not what differs between lines.
+NAMES = {"24.11": ["ci", "preempt-partition", "shards", "heterogeneous"], "26.05": ["ci", "heterogeneous"]}
+
+
+@pytest.fixture(params=sorted(set(NAMES["24.11"])))
+def other(request: pytest.FixtureRequest, lab: Cluster) -> Iterator[Cluster]:
+    """Another lab, up while the one under test runs."""
+    if request.param not in NAMES[lab.settings.slurm]:
+        pytest.skip(f"{request.param} is tested with Slurm 24.11")
+    with own_lab(replace(lab.settings, lab=request.param)) as cluster:
+        yield cluster
+
+
+def srun(cluster: Cluster, *options: str, user: str = "alice") -> str:
+    """What a command on a node sees of its GPUs."""
+    command = ["srun", "--mem=100M", "-c1", *options, "bash", "-c", "echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES"]
+    return cluster.exec("login", command, user=user, workdir=f"/home/{user}").stdout.strip()
+
+
+def preempt_partition(cluster: Cluster) -> None:
+    alice = Slurm(cluster, user="alice", folder=".")
+    whole = ("--exclusive", "--nodes=4", "--output=/dev/null")
+    low = alice.submit(wrap="sleep 300", options=("--partition=scavenge", *whole))
+    alice.wait_state(low, "RUNNING", timeout_s=20)
+    middle = alice.submit(wrap="sleep 300", options=("--partition=gpu", *whole))
+    alice.wait_state(middle, "RUNNING", timeout_s=60)
+    assert alice.job(low).state == "PENDING"
+    top = alice.submit(wrap="sleep 1", options=("--partition=urgent", *whole))
+    alice.wait_state(top, "COMPLETED", timeout_s=60)
+    assert alice.job(middle).state == "PREEMPTED"
+
+
+def shards(cluster: Cluster) -> None:
+    both = [srun(cluster, "-w", "c1", "--gres=shard:2"), srun(cluster, "-w", "c1", "--gres=shard:2")]
+    assert [line.split()[0] for line in both] == ["c1", "c1"]
+    assert all(len(line.split()[1].split(",")) == 1 for line in both)
+
+
+def heterogeneous(cluster: Cluster) -> None:
+    assert srun(cluster, "-p", "cpu").split()[0] == "cpu1"  # the lowest weight
+    assert srun(cluster, "--gres=gpu:h100:8").split() == ["h1", "0,1,2,3,4,5,6,7"]
+    node, gpus = srun(cluster, "-w", "m1", "--gres=gpu:a100:4,gpu:h100:4").split()
+    assert (node, sorted(gpus.split(","))) == ("m1", [str(index) for index in range(8)])
+    assert srun(cluster, "-C", "nvlink", "--gres=gpu:1").split()[0] == "h1"
+    refused = cluster.exec(
+        "login", ["srun", "--gres=gpu:v100:1", "true"], user="alice", workdir="/home/alice", check=False
+    )
+    assert refused.exit_code != 0
+
+
+def ci(cluster: Cluster) -> None:
+    assert len(srun(cluster, "--gres=gpu:2").split()[1].split(",")) == 2
+
+
+PURPOSE = {"ci": ci, "preempt-partition": preempt_partition, "shards": shards, "heterogeneous": heterogeneous}
+
+
+def test_the_lab_is_what_its_yaml_says_and_does_what_it_is_for(other: Cluster) -> None:
+    text = other.exec("slurmctld", ["scontrol", "-o", "show", "node"]).stdout
+    found = {node["NodeName"]: node for node in map(parse_node, text.splitlines())}
+    for nodes in other.lab.nodes:
+        for name in expand_hosts(nodes.name):
+            assert int(found[name]["CPUTot"]) == nodes.cpus
+            assert int(found[name]["RealMemory"]) == parse_memory_mb(nodes.real_memory)
+            for gres in parse_gres(nodes.gres):
+                assert f"gres/{gres.name}" in found[name]["CfgTRES"], found[name]["CfgTRES"]
+    partitions = other.exec("slurmctld", ["sinfo", "-h", "-o", "%R"]).stdout.split()
+    assert partitions == [partition.name for partition in other.lab.partitions]
+    PURPOSE[other.lab.name](other)
+    wait_for("queue", lambda: other.exec("slurmctld", ["scancel", "-u", "alice"], check=False) and
+             other.exec("slurmctld", ["squeue", "-h"]).stdout, lambda text: not text, timeout_s=60)  # fmt: skip
