@@ -134,5 +134,5 @@ def side_by_side(slurm: SlurmLane, ray: RayLane) -> list[tuple[str, str, str]]:
         ("stop", "scancel", "ray job stop"),
         ("end", f"{batch['State']}, exit code {batch['ExitCode']}",
          f"{job['status']}, exit code {job['driver_exit_code']}"),
-        ("record", "sacct, for ever", "the job API, while the head's storage lives"),
+        ("record", "sacct: in the database", "job API: in the head's storage"),
     ]  # fmt: skip
