@@ -38,6 +38,7 @@ FIXED = (
     ("AccountingStorageType", "accounting_storage/slurmdbd", ""),
     ("AccountingStorageHost", "slurmdbd", ""),
     ("AccountingStorageTRES", "", ""),
+    ("JobFileAppend", "1", "a job that goes back into the queue does not lose the log of its first run"),
     ("ReturnToService", "2", "a node that comes back is used again without a hand"),
     ("TreeWidth", "64", "slurmctld talks to each node itself"),
     ("MailProg", "/bin/true", "there is no mail here, and no error line for it"),
