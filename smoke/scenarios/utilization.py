@@ -93,7 +93,8 @@ def _replay(stage: Stage, work: Workload, *, preempt: bool) -> tuple[float, floa
     payload = [f"--work={work.low_min}", f"--checkpoint-every={work.checkpoint_min}"]
     names = [f"{mode}-{number}" for number in range(count)]
     jobs = stage.submit(user, *(
-        stage.command(name, ordinary, [*payload, f"--state={stage.folder}/{name}.json"]) for name in names))  # fmt: skip
+        stage.command(name, ordinary, [*payload, f"--state={stage.folder}/{name}.json"])
+        for name in names))  # fmt: skip
     zero = stage.wait_note(names[0], "start").t
     for number, at in enumerate(work.urgent_at_min):
         stage.sleep_until(zero + stage.clock.real_s(at))
