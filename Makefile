@@ -8,7 +8,7 @@ LAB ?= default
 SLURM ?= 24.11
 PROJECT ?= slurm-ray-lab
 DASHBOARD_PORT ?=
-export LAB SLURM PROJECT DASHBOARD_PORT ENGINE BASE BASE_IMAGE DEBIAN_MIRROR PYPI_INDEX CA_CERTS TORCH
+export LAB SLURM PROJECT DASHBOARD_PORT ENGINE BASE BASE_IMAGE DEBIAN_MIRROR PYPI_INDEX CA_CERTS TORCH TORCH_INDEX
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
@@ -62,6 +62,10 @@ token: $(READY) ## print Ray's token
 check: $(READY) ## check the lab's YAML, touch nothing (LAB=)
 	@$(PROVISION) check
 
+.PHONY: new
+new: $(READY) ## a commented copy of a lab, to edit (LAB=mine, FROM=default)
+	@$(PROVISION) new --from $(or $(FROM),default)
+
 .PHONY: plan
 plan: $(READY) ## how the running lab differs from its YAML (JSON=1 for programs)
 	@$(PROVISION) plan $(if $(JSON),--json)
@@ -73,6 +77,15 @@ apply: $(READY) ## make the running lab what its YAML says (FORCE=1 ends jobs on
 .PHONY: schema
 schema: $(READY) ## print the JSON Schema of a lab's YAML
 	@$(PROVISION) schema
+
+##@ Phenomena
+.PHONY: scenario
+scenario: $(READY) ## stage one phenomenon, measured beside predicted (NAME=, SCALE=seconds a minute)
+	@$(SMOKE) scenario $(NAME) $(if $(SCALE),--scale $(SCALE)) $(if $(JSON),--json)
+
+.PHONY: scenarios
+scenarios: $(READY) ## all of them, one after the other
+	@$(SMOKE) scenario all $(if $(SCALE),--scale $(SCALE)) $(if $(JSON),--json)
 
 ##@ Tests
 .PHONY: test

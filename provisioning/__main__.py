@@ -52,6 +52,14 @@ def _schema(_settings: Settings, _args: argparse.Namespace) -> int:
     return 0
 
 
+def _new(settings: Settings, args: argparse.Namespace) -> int:
+    from provisioning.new import new_lab
+
+    path = new_lab(settings.lab, model=args.model)
+    print(f"{path}: edit it, then LAB={settings.lab} make check, LAB={settings.lab} make up")
+    return 0
+
+
 def _shell(settings: Settings, args: argparse.Namespace) -> int:
     from provisioning.access import shell
 
@@ -114,6 +122,7 @@ COMMANDS: dict[str, tuple[Command, str]] = {
     "status": (_status, "one screen of what the lab is doing"),
     "check": (_check, "check the lab's YAML"),
     "schema": (_schema, "print the JSON Schema of a lab's YAML"),
+    "new": (_new, "a commented copy of a lab, to edit"),
     "plan": (_plan, "show how the running lab differs from its YAML"),
     "apply": (_apply, "make the running lab what its YAML says"),
     "shell": (_shell, "a shell on a node"),
@@ -130,6 +139,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m provisioning", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     made = {name: commands.add_parser(name, help=text, description=text) for name, (_, text) in COMMANDS.items()}
+    made["new"].add_argument("--from", dest="model", default="default", help="the lab to copy")
     made["shell"].add_argument("--user", default="alice")
     made["shell"].add_argument("--node", default="login")
     made["logs"].add_argument("--node", default="", help="a service, such as c1; all of them if not given")
