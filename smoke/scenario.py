@@ -11,7 +11,6 @@ import dataclasses
 import json
 import signal
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -93,7 +92,7 @@ def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: C
     workload = scenario.workload(cluster.lab, clock)
     predictions = scenario.predict(cluster.lab, workload)
     console.print(f"\n[bold]{scenario.title}[/bold]   (a minute lasts {clock.second_per_min:g} s)")
-    console.print(prose(scenario.story))
+    console.print(one_line(scenario.story), width=min(100, console.width))
     stage = Stage(cluster, clock, scenario.name)
     start = time.monotonic()
     with stoppable():
@@ -125,11 +124,6 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def prose(text: str) -> str:
-    """A paragraph for the terminal."""
-    return textwrap.fill(one_line(text), 100)
-
-
 def show(report: Report, console: Console) -> None:
     """The table and what it means."""
     table = Table(title=f"{report.scenario.name}: predicted and measured", title_justify="left")
@@ -147,7 +141,7 @@ def show(report: Report, console: Console) -> None:
         one.prediction.why for one in report.expectations if one.prediction.lower != one.prediction.upper
     ):
         console.print(f"bounds: {reason}")
-    console.print(prose(report.scenario.lesson))
+    console.print(one_line(report.scenario.lesson), width=min(100, console.width))
     console.print(
         f"{'ok' if report.ok else 'MISSED'} in {report.seconds:.0f} s; again: make scenario NAME={report.scenario.name}"
     )

@@ -219,10 +219,13 @@ class Stage(Parts):
         text = self.cluster.exec("login", ["sh", "-c", f"cat {self.folder}/*.log"], check=False).stdout
         return sorted((Note(**json.loads(line)) for line in text.splitlines()), key=lambda note: note.t)
 
-    def wait_note(self, name: str, event: str, *, count: int = 1, timeout_s: float = 60) -> Note:
-        """Wait for the ``count``-th line of this kind."""
-        found = wait_for(f"{name}: {event}", lambda: [note for note in self.notes(name) if note.event == event],
-                         lambda notes: len(notes) >= count, timeout_s=timeout_s, interval_s=0.1,
+    def wait_note(self, name: str, *events: str, count: int = 1, timeout_s: float = 60) -> Note:
+        """Wait for the ``count``-th line of these kinds."""
+
+        def seen() -> list[Note]:
+            return [note for note in self.notes(name) if note.event in events]
+
+        found = wait_for(f"{name}: {', '.join(events)}", seen, lambda notes: len(notes) >= count, timeout_s=timeout_s, interval_s=0.1,
                          show=lambda notes: f"{len(notes)} of {count}", look_at="squeue")  # fmt: skip
         return found[count - 1]
 
