@@ -170,9 +170,9 @@ class Slurm:
         "time", "7-0", slurm="PriorityDecayHalfLife", help="how fast usage is forgotten"
     )
     priority_max_age: str = param("time", "7-0", slurm="PriorityMaxAge", help="age at which the age factor is 1")
-    # Slurm's own 5 minutes would leave every fairshare factor at 0 for the first five minutes of a lab
+    # Slurm's own 5 minutes leave every fairshare factor at 0 for the first five minutes of a lab
     priority_calc_period: str = param(
-        "time", "00:00:05", slurm="PriorityCalcPeriod", help="how often usage and priorities are counted anew"
+        "time", "1", slurm="PriorityCalcPeriod", help="how often priorities are counted anew, in whole minutes"
     )
     priority_favor_small: bool = param("bool", False, slurm="PriorityFavorSmall", help="small jobs first")
     accounting_storage_enforce: tuple[str, ...] = param("names", ("associations", "limits", "qos"),
