@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,7 +138,17 @@ class Stage(Parts):
 
         apply_accounting(plan_accounting(desired_accounting(after), desired_accounting(before)), sacctmgr)
         if Cluster(self.cluster.settings, after).write_files():
-            self.operator("scontrol", "reconfigure")
+            self.reconfigure()
+
+    def reconfigure(self) -> None:
+        """Let the daemons read their files anew; slurmctld then also counts usage and priorities anew.
+
+        sackd of the login node starts anew too, so wait until commands work there.
+        """
+        self.operator("scontrol", "reconfigure")
+        time.sleep(0.7)
+        wait_for("the login node answers", lambda: self.cluster.exec("login", ["scontrol", "ping"]).exit_code == 0,
+                 timeout_s=20, look_at="make logs NODE=login")  # fmt: skip
 
     # -- people
 
@@ -225,7 +236,8 @@ class Stage(Parts):
         def seen() -> list[Note]:
             return [note for note in self.notes(name) if note.event in events]
 
-        found = wait_for(f"{name}: {', '.join(events)}", seen, lambda notes: len(notes) >= count, timeout_s=timeout_s, interval_s=0.1,
+        found = wait_for(f"{name}: {', '.join(events)}", seen, lambda notes: len(notes) >= count,
+                         timeout_s=timeout_s, interval_s=0.1,
                          show=lambda notes: f"{len(notes)} of {count}", look_at="squeue")  # fmt: skip
         return found[count - 1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,8 +19,9 @@ from smoke.stage import Stage
 from smoke.verdict import Prediction
 
 WEEK_MIN = 7 * 1440.0
-#: How often the shortened clock makes Slurm decay usage and count priorities anew, in real seconds.
-PERIOD_S = 2
+DAY = 1440.0
+#: Slurm keeps the half-life in whole minutes.
+SHORTEST_S = 60
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,12 @@ class Workload:
     cpus: int
     heavy_min: float
     next_min: float
+    forget_min: float
 
     @property
     def half_life_s(self) -> int:
         """The week, on the compressed clock."""
-        return round(self.clock.real_s(WEEK_MIN))
+        return max(1, round(self.clock.real_s(WEEK_MIN) / SHORTEST_S)) * SHORTEST_S
 
 
 def workload(lab: Lab, clock: Clock) -> Workload:
@@ -51,8 +54,9 @@ def workload(lab: Lab, clock: Clock) -> Workload:
             room = machine.room(lab, nodes=2, gpus=8)
             line = next(one for one in lab.nodes if room.nodes[0] in expand_hosts(one.name))
             nodes = len(expand_hosts(line.name))
-            day = WEEK_MIN / 7
-            return Workload(clock, account.name, (people[0].name, people[1].name), nodes, line.cpus, 4 * day, 4 * day)
+            return Workload(
+                clock, account.name, (people[0].name, people[1].name), nodes, line.cpus, 2 * DAY, 4 * DAY, 2 * DAY
+            )
     raise LabError(f"the lab {lab.name} has no account of two users with equal shares", "LAB=default")
 
 
@@ -60,52 +64,71 @@ def predict(lab: Lab, work: Workload) -> list[Prediction]:  # noqa: ARG001 - eve
     """Usage grows by CPU-seconds and fades with the half-life; the order follows."""
     rate, real = work.nodes * work.cpus, work.clock.real_s(work.heavy_min)
     usage = model.busy(rate, real, work.half_life_s)
-    step = rate * (quanta.RECORD_S + PERIOD_S)
-    kept = 100 * model.decayed(1, work.clock.real_s(work.next_min) / 2, work.half_life_s)
-    period = f"usage is counted every {PERIOD_S} s"
+    step = rate * 2 * quanta.RECORD_S
+    days = work.clock.sim_min(work.half_life_s) / DAY
     return [
-        Prediction("the heavy user's usage after the run", usage, usage - step, usage + step, "CPU-s", period),
+        Prediction("the heavy user's usage after the run", usage, usage - step, usage + step, "CPU-s", "whole seconds"),
         Prediction.exact("the heavy user's factor is lower", 1),
         Prediction("priority less the sum of its parts", 0, -2, 2, "", "each part is rounded"),
         Prediction("fairshare part less weight x factor", 0, -2, 2, "", "each part is rounded"),
         Prediction.exact("the light user starts first, though second in line", 1),
-        Prediction("usage left after two days", kept, kept * 0.9, kept * 1.1, "%", period),
+        Prediction.within(
+            "half-life, from what was left two days later", days, 0.15, "days", "usage has whole numbers"
+        ),
     ]
 
 
 def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
-    """All on one lab whose week lasts seconds; decay ages everybody's usage alike, so the order of others stays."""
+    """All on one lab whose week is a minute; decay ages everybody's usage alike, so the order of others stays."""
     lab, clock = stage.cluster.lab, stage.clock
-    half_life, period = f"00:00:{work.half_life_s:02d}", f"00:00:{PERIOD_S:02d}"
-    fast = replace(lab.slurm, priority_decay_half_life=half_life, priority_calc_period=period)
-    stage.reshape(replace(lab, slurm=fast))
-    before = _shares(stage, work)
-    asked = time.time()
+    half_life = f"00:{round(work.half_life_s / 60):02d}:00"
+    stage.reshape(replace(lab, slurm=replace(lab.slurm, priority_decay_half_life=half_life)))
+    before, asked = _count(stage, work)
     light, heavy = sorted(work.users, key=lambda user: before[user][0])
     stage.say(f"{heavy} is the heavy user, {light} the light one")
     options = [f"--partition={machine.partition(lab).name}", f"--account={work.account}", f"--nodes={work.nodes}",
                "--ntasks-per-node=1", f"--cpus-per-task={work.cpus}", "--gres=gpu:8", "--time=5"]  # fmt: skip
     stage.submit(heavy, stage.command("heavy", options, [f"--work={work.heavy_min}"]))
-    stage.wait_note("heavy", "start")
+    begun = stage.wait_note("heavy", "start").t
     [again_id] = stage.submit(heavy, stage.command("heavy-again", options, [f"--work={work.next_min}"]))
     [light_id] = stage.submit(light, stage.command("light", options, [f"--work={work.next_min}"]))
-    time.sleep(max(0.0, clock.real_s(work.heavy_min) - 4 * PERIOD_S))
-    shares, parts = _shares(stage, work), _priorities(stage)
-    stage.wait_note("heavy", "end")
-    time.sleep(PERIOD_S)
-    after, then = _shares(stage, work)[heavy][0], time.time()
+    stage.sleep_until(begun + clock.real_s(work.heavy_min) * 0.7)
+    shares, _ = _count(stage, work)
+    parts = _priorities(stage)
+    stage.say(f"priorities: {heavy} {parts[again_id][0]:.0f}, {light} {parts[light_id][0]:.0f}")
+    over = stage.wait_note("heavy", "end").t
     first = stage.wait_job("one of them starts", light_id, lambda job: job.state != "PENDING").state == "RUNNING"
-    time.sleep(max(0.0, then + clock.real_s(work.next_min) / 2 - time.time()))
-    left = _shares(stage, work)[heavy][0]
+    after, then = _count(stage, work)
+    stage.sleep_until(then + clock.real_s(work.forget_min))
+    left, later = _count(stage, work)
     weight = float(lab.slurm.priority_weights.get("fairshare", 0))
+    history = model.decayed(before[heavy][0], then - asked, work.half_life_s)
     return {
-        "the heavy user's usage after the run": after - model.decayed(before[heavy][0], then - asked, work.half_life_s),
+        "the heavy user's usage after the run": (after[heavy][0] - history)
+        / model.decayed(1, then - over, work.half_life_s),
         "the heavy user's factor is lower": shares[heavy][1] < shares[light][1],
         "priority less the sum of its parts": max(abs(total - whole) for total, whole, _ in parts.values()),
         "fairshare part less weight x factor": abs(parts[again_id][2] - weight * shares[heavy][1]),
         "the light user starts first, though second in line": first and stage.job(again_id).state == "PENDING",
-        "usage left after two days": 100 * left / after,
+        "half-life, from what was left two days later": clock.sim_min(_half_life_s(after, left, heavy, later - then))
+        / DAY,
     }
+
+
+def _half_life_s(after: Mapping[str, tuple[float, float]], left: Mapping[str, tuple[float, float]], user: str,
+                 seconds: float) -> float:  # fmt: skip
+    """The half-life that explains what is left of a usage after so many seconds."""
+    return seconds / math.log2(after[user][0] / left[user][0])
+
+
+def _count(stage: Stage, work: Workload) -> tuple[dict[str, tuple[float, float]], float]:
+    """RawUsage and FairShare of both users, counted now, and the second of it.
+
+    Slurm counts every PriorityCalcPeriod, at least a minute; an operator need not wait for that.
+    """
+    at = time.time()
+    stage.reconfigure()
+    return _shares(stage, work), at
 
 
 def _priorities(stage: Stage) -> dict[str, tuple[float, float, float]]:
@@ -131,13 +154,13 @@ SCENARIO = Scenario(
     name="fairshare",
     claims=("S7",),
     title="Fairshare: who used much stands behind",
-    story="""One user fills the cluster for four days, on a clock where a week lasts seconds. Then both users want all
+    story="""One user fills the cluster for two days, on a clock where a week lasts a minute. Then both users want all
     of it, and the one who used nothing starts first although second in line. The usage fades by half in a
     week, and with it the difference.""",
     lesson="""Fairshare is no punishment but a memory: the priority of a job depends on what its user used lately,
     compared with the share of the account, and half of it is forgotten in each half-life. The parts of a
     priority add up, and sprio shows them; a job that waits long gains by its age.""",
-    scale_s=0.003,
+    scale_s=60 / WEEK_MIN,
     workload=workload,
     predict=predict,
     measure=measure,
