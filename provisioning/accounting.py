@@ -14,8 +14,8 @@ from provisioning.accounting_read import Run, read_accounting
 from provisioning.errors import LabError
 from provisioning.lab import Lab
 
-__all__ = ["Accounting", "Change", "apply_accounting", "desired_accounting", "plan_accounting", "read_accounting",
-           "settle_accounting"]  # fmt: skip
+__all__ = ["Accounting", "Change", "add_named_qos", "apply_accounting", "desired_accounting", "named_qos",
+           "plan_accounting", "read_accounting", "settle_accounting"]  # fmt: skip
 
 #: sacctmgr fails when it finds nothing to do: a change that was made by the run before.
 _ALREADY = re.compile(r"Nothing (new )?(added|deleted|modified|removed)|lready exist|didn't affect anything")
@@ -75,6 +75,21 @@ def apply_accounting(changes: Sequence[Change], run: Run) -> None:
     open_ones = ", ".join(f"{change.kind} {change.what}" for change, _ in failed)
     lines = f"\n  done: {', '.join(done) or 'nothing'}\n  not done: {open_ones}"
     raise LabError(f"accounting: {first} failed: {message}{lines}", _hint(said))
+
+
+def named_qos(lab: Lab) -> list[str]:
+    """QOS that a partition names. slurmctld of 26.05 ends when it reads such a name before the QOS exists."""
+    names = (name for one in lab.partitions for name in (one.qos, *one.allow_qos) if name)
+    return list(dict.fromkeys(name.lower() for name in names))
+
+
+def add_named_qos(lab: Lab, run: Run) -> None:
+    """Make the QOS that partitions name, still without their parameters. Needs slurmdbd only, and no cluster in it."""
+    if not (names := named_qos(lab)):
+        return
+    known = run(["sacctmgr", "-nP", "show", "qos", "format=Name"]).split()
+    apply_accounting([Change("add", f"qos {name}", "", (*SACCTMGR, "add", "qos", name))
+                      for name in names if name not in known], run)  # fmt: skip
 
 
 def settle_accounting(lab: Lab, run: Run) -> list[Change]:
