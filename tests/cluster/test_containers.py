@@ -28,6 +28,25 @@ def test_every_container_runs_and_is_healthy(cluster: Cluster) -> None:
     wait_for("containers", unwell, lambda now: not now, timeout_s=60, interval_s=1)
 
 
+def test_a_reconfigure_ends_nobodys_session(cluster: Cluster) -> None:
+    """Every daemon starts itself anew in place; the login node's end would end every shell on it."""
+    from provisioning.waiting import wait_for
+
+    def started() -> dict[str, str]:
+        names = [cluster.container_name(service) for service in ("login", "slurmctld", *cluster.nodes())]
+        lines = run_local(["docker", "inspect", "--format", "{{.Name}} {{.State.StartedAt}}", *names]).stdout
+        return dict(line.split() for line in lines.splitlines())
+
+    def times_up() -> int:
+        return cluster.log_tail("login", 10_000).count("sackd: running")
+
+    before, count = started(), times_up()
+    cluster.exec("slurmctld", ["scontrol", "reconfigure"])
+    wait_for("sackd has started anew", times_up, lambda now: now > count, timeout_s=30)
+    assert started() == before
+    cluster.exec("login", ["sinfo"], user="alice")
+
+
 def test_users_are_the_same_everywhere(cluster: Cluster, host: Hosts) -> None:
     for service in ("login", "slurmctld", *cluster.nodes()):
         for user in cluster.lab.users:
