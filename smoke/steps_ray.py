@@ -30,7 +30,8 @@ class RayLane:
         return [
             Step("ray job submit", "a submission id, and the client goes away", self.submit, "R3"),
             Step("ray hello", "a task runs on a worker", self.hello, "R1"),
-            Step("ray gpus", "num_gpus=1: different GPUs; 0.5 and 0.5: one GPU; 0: none", self.gpus, "R2 R6"),
+            Step("ray gpus", "num_gpus=1: different GPUs; 0.5 twice: one; 0.6 twice: two; 0: none; 1.5: refused",
+                 self.gpus, "R2 R6"),
             Step("placement group", "two bundles: CREATED; 999 CPUs: PENDING, INFEASIBLE, nothing reserved",
                  self.placement, "R4"),
             Step("ray job logs", "SUCCEEDED with exit code 0, its loss in the log, its line in the list", self.job,
@@ -60,19 +61,22 @@ class RayLane:
 
     def gpus(self) -> str:
         """ray_gpu.py."""
-        if self.lab.ray.workers.gpus < 3:
-            raise NotHere("ray_gpu.py needs three GPUs on one Ray worker")
+        if self.lab.ray.workers.gpus < 5:
+            raise NotHere("ray_gpu.py needs five GPUs on one Ray worker")
         rows = {row["task"]: row for row in json_lines(self.ray.run("ray_gpu.py").stdout)}
+        refused = rows.pop("refused", {})
         where = {name: (row["host"], row["ids"], row["CUDA_VISIBLE_DEVICES"]) for name, row in rows.items()}
         told = all(",".join(ids) == (visible or "") for _, ids, visible in where.values())
-        check(len(rows) == 5 and told, f"ray.get_gpu_ids and CUDA_VISIBLE_DEVICES: {where}", LOOK)
+        check(len(rows) == 7 and told, f"ray.get_gpu_ids and CUDA_VISIBLE_DEVICES: {where}", LOOK)
         check(where["whole-1"] != where["whole-2"], f"both whole GPUs are {where['whole-1']}", LOOK)
         check(where["half-1"] == where["half-2"], f"the halves are {where['half-1']} and {where['half-2']}", LOOK)
         halves = where["half-1"]
         check(halves not in (where["whole-1"], where["whole-2"]), f"a half lies on a whole one: {where}", LOOK)
+        check(where["most-1"] != where["most-2"], f"0.6 and 0.6 share {where['most-1']}", LOOK)
+        check("error" in refused, f"num_gpus=1.5 is not refused: {refused}", LOOK)
         check(not rows["none"]["ids"], f"num_gpus=0 sees {where['none']}", LOOK)
         shown = {name: f"{host}:{','.join(ids)}" for name, (host, ids, _) in where.items()}
-        return f"whole {shown['whole-1']} and {shown['whole-2']}, halves both {shown['half-1']}, num_gpus=0 none"
+        return f"whole {shown['whole-1']} and {shown['whole-2']}, halves both {shown['half-1']}, 0 none, 1.5 refused"
 
     def placement(self) -> str:
         """ray_pg_demo.py; it counts free CPUs, so the submitted jobs must have given theirs back."""

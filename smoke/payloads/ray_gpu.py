@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Which GPUs do Ray tasks get?          python3 ray_gpu.py
 
-What to expect: five lines of JSON.
+What to expect: eight lines of JSON.
 
     whole-1, whole-2  num_gpus=1     different ids (or the same id on different nodes)
     half-1, half-2    num_gpus=0.5   the SAME id on the same node: two halves of one GPU
+    most-1, most-2    num_gpus=0.6   different ids on the same node: two of them are more than one GPU
     none              num_gpus=0     no id, and an empty CUDA_VISIBLE_DEVICES
+    refused           num_gpus=1.5   a ValueError at once: above one only whole numbers
 
 Ray counts GPUs and tells each task its share in CUDA_VISIBLE_DEVICES. It does not fence them: a task that sets the
 variable itself sees what it likes, and half a GPU is a promise between two tasks, not a limit.
@@ -53,12 +55,19 @@ def a_gpu_node():
 
 if __name__ == "__main__":
     ray.init(address="auto")
-    meeting = Meeting.remote(5)
+    meeting = Meeting.remote(7)
     here = a_gpu_node()
     tasks = [look.options(num_gpus=1).remote(name, meeting) for name in ("whole-1", "whole-2")]
     tasks += [
         look.options(num_gpus=0.5, scheduling_strategy=here).remote(name, meeting) for name in ("half-1", "half-2")
     ]
+    tasks += [
+        look.options(num_gpus=0.6, scheduling_strategy=here).remote(name, meeting) for name in ("most-1", "most-2")
+    ]
     tasks += [look.options(num_gpus=0, scheduling_strategy=here).remote("none", meeting)]
     for answer in ray.get(tasks, timeout=WAIT_S):
         print(json.dumps(answer))
+    try:
+        ray.get(look.options(num_gpus=1.5).remote("refused", meeting), timeout=WAIT_S)
+    except ValueError as error:
+        print(json.dumps({"task": "refused", "error": str(error).splitlines()[-1]}))

@@ -22,6 +22,9 @@ GPUS = [
     {"task": "half-1", "host": "w2", "ids": ["0"], "CUDA_VISIBLE_DEVICES": "0"},
     {"task": "half-2", "host": "w2", "ids": ["0"], "CUDA_VISIBLE_DEVICES": "0"},
     {"task": "none", "host": "w2", "ids": [], "CUDA_VISIBLE_DEVICES": ""},
+    {"task": "most-1", "host": "w2", "ids": ["1"], "CUDA_VISIBLE_DEVICES": "1"},
+    {"task": "most-2", "host": "w2", "ids": ["2"], "CUDA_VISIBLE_DEVICES": "2"},
+    {"task": "refused", "error": "whole numbers"},
 ]
 GROUPS = [
     {"group": "fits", "ready": True, "state": "CREATED", "scheduling": "FINISHED", "nodes": 1, "free": [32, 30]},
@@ -42,7 +45,7 @@ def changed(rows: list[dict[str, Any]], index: int, **change: Any) -> list[dict[
 
 
 def test_ray_gpus() -> None:
-    assert lane(GPUS).gpus() == "whole w1:0 and w1:1, halves both w2:0, num_gpus=0 none"
+    assert lane(GPUS).gpus() == "whole w1:0 and w1:1, halves both w2:0, 0 none, 1.5 refused"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,9 @@ def test_ray_gpus() -> None:
         (changed(GPUS, 4, ids=["7"], CUDA_VISIBLE_DEVICES="7"), "num_gpus=0 sees"),
         (changed(GPUS, 4, CUDA_VISIBLE_DEVICES="0,1,2,3"), "ray.get_gpu_ids and CUDA_VISIBLE_DEVICES"),
         (changed(GPUS, 0, host="w2"), "a half lies on a whole one"),
+        (changed(GPUS, 6, ids=["1"], CUDA_VISIBLE_DEVICES="1"), "0.6 and 0.6 share"),
         (GPUS[:4], "ray.get_gpu_ids"),
+        (GPUS[:7], "is not refused"),
     ],
 )
 def test_ray_gpus_that_must_not_pass(rows: list[dict[str, Any]], seen: str) -> None:
