@@ -33,7 +33,11 @@ class Parts:
                 return [future.result() for future in futures]
             except BaseException:
                 self._over.set()
+                self.end_blocking_calls()
                 raise
+
+    def end_blocking_calls(self) -> None:
+        """End what a part may be waiting for without looking at the event."""
 
     def sleep_until(self, instant: float) -> None:
         """Wait for a second since 1970."""

@@ -193,6 +193,7 @@ class Stage(Parts):
 
     def job(self, job: str) -> Job:
         """What ``scontrol show job`` says, in the operator's eyes."""
+        self.sleep_until(0)
         text = self.operator("scontrol", "--details", "--oneliner", "show", "job", job).stdout
         return parse_job(parse_records(text)[0])
 
@@ -203,6 +204,7 @@ class Stage(Parts):
 
     def sacct(self, jobs: Sequence[str] = ()) -> list[Record]:
         """Every run of the scenario's jobs (or of these), in order of start."""
+        self.sleep_until(0)
         rows = self.slurm().sacct(*(jobs or self.jobs), options=("--allocations", "--allusers"))
         found = [record_of(row) for row in rows]
         return sorted(found, key=lambda one: (one.start or 1e12, one.job))
@@ -249,7 +251,7 @@ class Stage(Parts):
         env = {"HOME": "/var/lib/ray", "RAY_ADDRESS": "", "PYTHONWARNINGS": "ignore"}
         keep_pid = f'echo $$ > {DRIVER_PID}; exec timeout "$@"'
         argv = ["sh", "-c", keep_pid, "sh", str(round(timeout_s)), "python3", "-", *args]
-        self.undo("Ray driver", self._end_driver)
+        self.undo("Ray driver", self.end_blocking_calls)
         done = self.cluster.exec("ray-head", argv, user="ray", workdir="/var/lib/ray", env=env, stdin=source,
                                  timeout_s=timeout_s + 10)  # fmt: skip
         lines = done.stdout.strip().splitlines()
@@ -260,7 +262,7 @@ class Stage(Parts):
             raise LabError(f"the Ray driver {name}: {answer['error']}", "make status")
         return answer
 
-    def _end_driver(self) -> None:
+    def end_blocking_calls(self) -> None:
         """End a driver that outlived its caller; what it holds in Ray goes with it."""
         script = f"test -e {DRIVER_PID} && kill $(cat {DRIVER_PID}) 2>/dev/null; rm -f {DRIVER_PID}"
         self.cluster.exec("ray-head", ["sh", "-c", script], user="ray", check=False)

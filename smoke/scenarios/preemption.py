@@ -113,7 +113,6 @@ def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
     urgent = [*base, f"--qos={high.name}"]
     notes = stage.parallel(*(partial(_play, stage, case, job, user, [*urgent, f"--nodelist={node}"], lead_s)
                              for (case, node), job in zip(placed, jobs, strict=True)))  # fmt: skip
-    stage.operator("scancel", jobs[2])
     records = stage.wait_over(jobs[0])
     course, lost, endless, cured = notes
     minutes = stage.clock.sim_min
@@ -166,7 +165,9 @@ def _play(stage: Stage, case: Case, job: str, user: str, urgent: list[str], lead
         stage.operator("sh", "-c", RELEASE.format(other=other, job=job))
         again = stage.wait_note(case.name, "start", count=number + 1)
         start_lead = again.t - asked
-    if case.to_the_end:
+    if not case.to_the_end:
+        stage.operator("scancel", job)
+    else:
         stage.wait_note(case.name, "end", timeout_s=stage.clock.real_s(case.job.work_min) * 1.2 + 30)
     return stage.notes(case.name)
 
