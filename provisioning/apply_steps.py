@@ -16,7 +16,7 @@ from provisioning.accounting import named_qos
 from provisioning.cluster import FIXED_SERVICES
 from provisioning.lab import Lab
 from provisioning.plan import Plan, wanted_services
-from provisioning.plan_config import SLURM_CONF, parse_conf
+from provisioning.plan_config import SLURM_CONF, held_back, parse_conf
 from provisioning.plan_facts import Facts
 from provisioning.render import render
 from provisioning.render.compose import node_names
@@ -94,6 +94,8 @@ def make_steps(lab: Lab, plan: Plan, facts: Facts) -> Iterator[Step]:
     if any(one.what.startswith("slurmdbd") for one in plan.configuration) and "slurmdbd" not in daemons:
         yield Step("restart", ("slurmdbd",))
     yield Step("accounting")
-    if resumed := tuple(dict.fromkeys([*held, *(name for name in renew_nodes if name in facts.nodes)])):
+    by_hand = [name for name, row in facts.nodes.items() if name not in held and held_back({name: row})]
+    drained = [name for name in renew_nodes if name in facts.nodes and name not in by_hand]
+    if resumed := tuple(dict.fromkeys([*held, *drained])):
         yield Step("resume", resumed)
     yield Step("wait")
