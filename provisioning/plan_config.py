@@ -133,7 +133,24 @@ def _listed(text: str) -> str:
     return ",".join(sorted(part.lower() for part in text.replace("(null)", "").split(",") if part))
 
 
-_FORMS = {"time": _time, "hosts": _hosts, "memory": _memory, "list": _listed, "shared": _shared, "word": str.upper}
+def _gres(text: str) -> str:
+    """Types count for GPUs only: slurmctld gives shards the type of the GPU that they are parts of."""
+    counts: dict[str, int] = {}
+    for one in slurmtypes.parse_gres(text.replace("(null)", "")):
+        name = f"{one.name}:{one.type}" if one.name == "gpu" else one.name
+        counts[name] = counts.get(name, 0) + one.count
+    return str(sorted(counts.items()))
+
+
+_FORMS = {
+    "gres": _gres,
+    "time": _time,
+    "hosts": _hosts,
+    "memory": _memory,
+    "list": _listed,
+    "shared": _shared,
+    "word": str.upper,
+}
 
 
 class Field(NamedTuple):
@@ -171,7 +188,7 @@ _PARTITION = (
 _NODE = (
     Field("CPUTot", "CPUs", "1", "word"),
     Field("RealMemory", "RealMemory", "1", "memory"),
-    Field("Gres", "Gres", "", "list"),
+    Field("Gres", "Gres", "", "gres"),
     Field("AvailableFeatures", "Features", "", "list"),
     Field("ActiveFeatures", "Features", "", "list"),
     Field("Weight", "Weight", "1", "word"),

@@ -168,6 +168,14 @@ def test_slurms_forms_of_a_value_are_no_drift(given: str, shown: str) -> None:
     assert drift(f"NodeName=c1 CPUs=1\nPartitionName=x Nodes=c1 {given}", {}, {"x": row}, {"c1": {"CPUTot": "1"}}) == []
 
 
+def test_shards_get_the_type_of_their_gpu_from_slurmctld() -> None:
+    row = {"CPUTot": "1", "Gres": "gpu:a100:8(S:0),shard:a100:32(S:0)"}
+    conf = "NodeName=c1 CPUs=1 Gres={}\n"
+    assert drift(conf.format("gpu:a100:8,shard:32"), {}, {}, {"c1": row}) == []
+    assert drift(conf.format("gpu:a100:8,shard:16"), {}, {}, {"c1": row}) != []
+    assert drift(conf.format("gpu:h100:8,shard:32"), {}, {}, {"c1": row}) != []
+
+
 def test_a_drain_is_shown_and_no_difference() -> None:
     rows = parse_rows(NODE.format("c1").replace("IDLE", "IDLE+DRAIN") + " Reason=bad fan [root@now]", "NodeName")
     assert held_back(rows) == ["c1 is idle+drain: bad fan [root@now]"]
@@ -188,8 +196,10 @@ def test_the_plan_for_programs_and_for_people() -> None:
     cluster = cast(Cluster, SimpleNamespace(lab=LAB, settings=SimpleNamespace(project="p")))
     told = json.loads(plan_json(plan, cluster))
     assert told["empty"] is False
-    assert told["accounting"] == [{"kind": "change", "what": "qos low", "detail": "Priority 0 -> 5", "command":
-                                   ["sacctmgr", "-i", "modify", "qos", "where", "name=low", "set", "Priority=5"]}]  # fmt: skip
+    command = ["sacctmgr", "-i", "modify", "qos", "where", "name=low", "set", "Priority=5"]
+    assert told["accounting"] == [
+        {"kind": "change", "what": "qos low", "detail": "Priority 0 -> 5", "command": command}
+    ]
     out = StringIO()
     show(plan, Console(file=out, width=200))
     assert out.getvalue() == "accounting:\n  ~ qos low: Priority 0 -> 5\n1 difference; make apply closes them\n"
