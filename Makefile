@@ -74,6 +74,10 @@ plan: $(READY) ## how the running lab differs from its YAML (JSON=1 for programs
 apply: $(READY) ## make the running lab what its YAML says (FORCE=1 ends jobs on removed nodes)
 	@$(PROVISION) apply $(if $(FORCE),--force)
 
+.PHONY: ray-scale
+ray-scale: $(READY) ## another number of Ray workers on the running lab (N=4); make apply goes back to the YAML's
+	@$(PROVISION) ray-scale --count "$(N)"
+
 .PHONY: schema
 schema: $(READY) ## print the JSON Schema of a lab's YAML
 	@$(PROVISION) schema

@@ -114,6 +114,12 @@ def _apply(settings: Settings, args: argparse.Namespace) -> int:
     return apply_command(settings, force=args.force)
 
 
+def _ray_scale(settings: Settings, args: argparse.Namespace) -> int:
+    from provisioning.ray_scale import ray_scale
+
+    return ray_scale(settings, args.count)
+
+
 Command = Callable[[Settings, argparse.Namespace], int]
 COMMANDS: dict[str, tuple[Command, str]] = {
     "up": (_up, "bring the lab up"),
@@ -125,6 +131,7 @@ COMMANDS: dict[str, tuple[Command, str]] = {
     "new": (_new, "a commented copy of a lab, to edit"),
     "plan": (_plan, "show how the running lab differs from its YAML"),
     "apply": (_apply, "make the running lab what its YAML says"),
+    "ray-scale": (_ray_scale, "change the number of Ray workers of the running lab"),
     "shell": (_shell, "a shell on a node"),
     "logs": (_logs, "the last lines of the logs"),
     "token": (_token, "print Ray's token"),
@@ -147,6 +154,7 @@ def parser() -> argparse.ArgumentParser:
     made["logs"].add_argument("--lines", default="60", help="how many lines, or all")
     made["plan"].add_argument("--json", action="store_true", help="for programs")
     made["apply"].add_argument("--force", action="store_true", help="remove nodes although jobs run on them")
+    made["ray-scale"].add_argument("--count", default="", help="how many")
     return top
 
 

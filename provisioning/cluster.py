@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from provisioning.errors import LabError
 from provisioning.lab import Lab
 from provisioning.load import load_lab
@@ -22,6 +24,8 @@ from provisioning.settings import Settings
 
 PROJECT_LABEL = "com.docker.compose.project"
 SERVICE_LABEL = "com.docker.compose.service"
+#: The generated Compose file, below compose/generated/PROJECT/.
+COMPOSE_FILE = "compose.yaml"
 #: Services that every lab has; nodes and Ray workers come from the YAML.
 FIXED_SERVICES = ("db", "slurmdbd", "slurmctld", "login", "ray-head")
 
@@ -86,17 +90,30 @@ class Cluster:
 
     # -- what the lab consists of
 
+    # A lab that was started has the services that its Compose file names until apply, ray-scale or a new start
+    # changes them; what the YAML says by now may differ.
+
     def nodes(self) -> list[str]:
         """Names of the Slurm nodes, in the order of the YAML."""
-        return node_names(self.lab)
+        made = self._made_from("node")
+        return node_names(self.lab) if made is None else made
 
     def ray_workers(self) -> list[str]:
         """Services of the Ray workers."""
-        return ray_worker_names(self.lab)
+        made = self._made_from("ray-worker")
+        return ray_worker_names(self.lab) if made is None else made
 
     def services(self) -> list[str]:
         """All services of the lab."""
         return [*FIXED_SERVICES, *self.nodes(), *self.ray_workers()]
+
+    def _made_from(self, template: str) -> list[str] | None:
+        """Services of the project's Compose file that extend a template; None if the lab was never started."""
+        path = self.settings.generated / COMPOSE_FILE
+        if not path.is_file():
+            return None
+        services = yaml.safe_load(path.read_text(encoding="utf-8"))["services"]
+        return [name for name, one in services.items() if one.get("extends", {}).get("service") == template]
 
     @property
     def dashboard(self) -> str:
@@ -119,13 +136,17 @@ class Cluster:
         changed = self.stale_files()
         texts = render(self.lab)
         for name in changed:
-            path = self.settings.generated / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(path.name + ".new")
-            partial.write_text(texts[name], encoding="utf-8", newline="\n")
-            partial.chmod(0o644)
-            partial.replace(path)
+            self.write_file(name, texts[name])
         return changed
+
+    def write_file(self, name: str, text: str) -> None:
+        """Put one rendered file in its place, whole or not at all."""
+        path = self.settings.generated / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".new")
+        partial.write_text(text, encoding="utf-8", newline="\n")
+        partial.chmod(0o644)
+        partial.replace(path)
 
     def ray_token(self) -> str:
         """The token that Ray's APIs ask for. Raises LabError if the lab was never started."""
@@ -179,7 +200,7 @@ class Cluster:
         folder = self.settings.root / "compose"
         result = run_local(
             ["docker", "compose", "--ansi", "never", "-p", self.settings.project, "--project-directory", str(folder),
-             "-f", str(folder / "compose.yaml"), "-f", str(self.settings.generated / "compose.yaml"), *args],
+             "-f", str(folder / "compose.yaml"), "-f", str(self.settings.generated / COMPOSE_FILE), *args],
             env={**os.environ, **self.compose_environment()}, timeout_s=timeout_s,
         )  # fmt: skip
         if check and result.exit_code:

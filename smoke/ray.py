@@ -8,17 +8,35 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from provisioning import ray_api
 from provisioning.cluster import Cluster, Result
 from provisioning.errors import LabError
+from provisioning.lab import Lab
+from provisioning.slurmtypes import parse_memory_mb
 from provisioning.waiting import wait_for
 from smoke.login import Login
 
 #: States that a submitted job does not leave.
 FINAL = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
+#: A job's script is run by an actor of this name.
+SUPERVISOR = "_ray_internal_job_actor_"
+
+
+def too_large(lab: Lab, asked: Mapping[str, float]) -> str:
+    """Why no Ray node of the lab has this, or an empty text."""
+    sizes: list[dict[str, float]] = [
+        {"CPU": nodes.cpus, "GPU": nodes.gpus, "memory": parse_memory_mb(nodes.memory) * 1024.0**2,
+         **{name: float(amount) for name, amount in nodes.resources.items()}}
+        for nodes in (lab.ray.head, lab.ray.workers)
+    ]  # fmt: skip
+    if any(all(size.get(name, 0) >= amount for name, amount in asked.items()) for size in sizes):
+        return ""
+    most = {name: max(size.get(name, 0) for size in sizes) for name in asked}
+    shown = (", ".join(f"{amount:g} {name}" for name, amount in of.items()) for of in (asked, most))
+    return "it asks for {}; the most that a node has is {}".format(*shown)
 
 
 def json_lines(text: str) -> list[dict[str, Any]]:
@@ -62,12 +80,28 @@ class RayUser:
         answer: dict[str, Any] = self.rest(f"/api/jobs/{job_id}")
         return answer
 
+    def never(self, job_id: str) -> str:
+        """Why a job that is PENDING can never start: it asks for more than a node of the lab has. Usually empty.
+
+        What it asks for is written at the actor that is to run its script.
+        """
+        named = f"filter_keys=name&filter_predicates=%3D&filter_values={SUPERVISOR}{job_id}"
+        actors = self.rest(f"/api/v0/actors?detail=1&{named}")["data"]["result"]["result"]
+        return too_large(self.cluster.lab, actors[0]["required_resources"]) if actors else ""
+
     def wait_job(self, job_id: str, wanted: Sequence[str] = ("SUCCEEDED",), timeout_s: float = 60) -> dict[str, Any]:
-        """Wait until the job has one of the states; give up at once when it has ended in another."""
-        job = wait_for(f"Ray job {job_id} {' or '.join(wanted)}", lambda: self.job(job_id),
-                       lambda job: job["status"] in wanted or job["status"] in FINAL, timeout_s=timeout_s,
-                       show=lambda job: f"{job['status']}: {job['message']}",
-                       look_at=f"ray job logs {job_id}; make logs NODE=ray-head")  # fmt: skip
+        """Wait until the job has one of the states; give up at once when it ended in another or can never start."""
+
+        def look() -> tuple[dict[str, Any], str]:
+            job = self.job(job_id)
+            return job, self.never(job_id) if job["status"] == "PENDING" else ""
+
+        job, never = wait_for(f"Ray job {job_id} {' or '.join(wanted)}", look,
+                              lambda seen: seen[0]["status"] in wanted or seen[0]["status"] in FINAL or bool(seen[1]),
+                              timeout_s=timeout_s, show=lambda seen: f"{seen[0]['status']}: {seen[0]['message']}",
+                              look_at=f"ray job logs {job_id}; make logs NODE=ray-head")  # fmt: skip
+        if never and job["status"] not in wanted:
+            raise LabError(f"Ray job {job_id} can never start: {never}", f"python3 ray_why.py --cancel {job_id}")
         if job["status"] not in wanted:
             raise LabError(f"Ray job {job_id} is {job['status']}: {job['message']}", f"ray job logs {job_id}")
         return job
