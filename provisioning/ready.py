@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from provisioning import ray_api
-from provisioning.accounting import apply_accounting, desired_accounting, plan_accounting, read_accounting
+from provisioning.accounting import add_named_qos, named_qos, settle_accounting
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
+from provisioning.plan_facts import sacctmgr_run
 from provisioning.progress import Progress
+from provisioning.slurmtypes import expand_hosts
 from provisioning.waiting import wait_for
 
 #: States in which a node takes jobs, and those in which an operator holds it back on purpose.
@@ -58,10 +60,12 @@ def node_states(cluster: Cluster) -> dict[str, NodeState]:
 
 
 def _missing_nodes(cluster: Cluster, states: dict[str, NodeState]) -> list[str]:
+    # sinfo leaves out a node that is in no partition: it takes no jobs and is not waited for
+    used = {name for one in cluster.lab.partitions for name in expand_hosts(one.nodes)}
     return [
         str(states[name]) if name in states else f"{name} unknown to slurmctld"
         for name in cluster.nodes()
-        if name not in states or not states[name].ready
+        if (name in used or "ALL" in used) and (name not in states or not states[name].ready)
     ]
 
 
@@ -117,13 +121,24 @@ def wait_registered(cluster: Cluster, progress: Progress, timeout_s: float) -> N
 
 def provision_accounting(cluster: Cluster, progress: Progress) -> None:
     """Make accounting what the YAML says."""
-
-    def run(argv: list[str], stdin: str | None = None) -> str:
-        return cluster.exec("slurmctld", argv, stdin=stdin).stdout
-
-    changes = plan_accounting(desired_accounting(cluster.lab), read_accounting(run))
-    apply_accounting(changes, run)
+    changes = settle_accounting(cluster.lab, sacctmgr_run(cluster))
     progress.say("accounting", f"{len(changes)} changes made" if changes else "as the YAML says")
+
+
+def start_accounting_first(cluster: Cluster, progress: Progress, timeout_s: float) -> None:
+    """Start the database alone and make the QOS that partitions name, if there are any.
+
+    slurmctld of 26.05 ends at its first start if a partition names a QOS that does not exist, and leaves a state that
+    it cannot start from again.
+    """
+    if not named_qos(cluster.lab):
+        return
+    progress.say("accounting", "partitions name QOS: these are made before slurmctld starts")
+    cluster.compose("up", "--detach", "--no-build", "db", "slurmdbd")
+    run = sacctmgr_run(cluster)
+    wait_for("slurmdbd", lambda: run(["sacctmgr", "-nP", "show", "qos", "format=Name"]), timeout_s=timeout_s,
+             look_at="make logs NODE=slurmdbd, make logs NODE=db")  # fmt: skip
+    add_named_qos(cluster.lab, run)
 
 
 def missing_ray(cluster: Cluster) -> list[str]:

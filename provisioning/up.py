@@ -16,7 +16,7 @@ from provisioning.errors import LabError
 from provisioning.images import ensure_images
 from provisioning.lab import Lab
 from provisioning.progress import Progress
-from provisioning.ready import wait_ready
+from provisioning.ready import start_accounting_first, wait_ready
 from provisioning.secretfiles import ensure_secrets
 from provisioning.settings import SLURM_LINES, Settings
 
@@ -134,6 +134,8 @@ def up(settings: Settings) -> int:
         missing = [name for name in cluster.services() if name not in containers or containers[name].state != "running"]
         if missing:
             progress.say("containers", f"starting {len(missing)}")
+            if not complete:
+                start_accounting_first(cluster, progress, READY_TIMEOUT_S)
             cluster.compose("up", "--detach", "--no-build", "--remove-orphans")
             progress.say("containers", "started")
         wait_ready(cluster, progress, timeout_s=READY_TIMEOUT_S, accounting=not complete)
