@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from provisioning.cluster import Cluster
+from provisioning.errors import LabError
 from provisioning.lab import Lab
 from provisioning.settings import Settings
 from smoke.clock import Clock
@@ -183,18 +184,26 @@ def run(args: argparse.Namespace) -> int:
     settings = Settings.from_env()
     cluster = Cluster.open(dataclasses.replace(settings, lab=args.lab) if args.lab else settings)
     console = Console(stderr=args.json, highlight=False)
-    reports = []
+    reports, broken = [], []
     for name in names:
-        report = play(SCENARIOS[name], cluster, args.scale, console)
+        try:
+            report = play(SCENARIOS[name], cluster, args.scale, console)
+        except LabError as error:
+            if len(names) == 1:
+                raise
+            broken.append(name)
+            print(f"error: {name}: {error.what}\n  next: {error.hint}", file=sys.stderr)
+            continue
         show(report, console)
         keep(cluster, report)
         reports.append(report)
     if args.json:
         found = [report.as_dict() for report in reports]
-        print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
-    if len(reports) > 1:
-        console.print(", ".join(f"{one.scenario.name}: {'ok' if one.ok else 'MISSED'}" for one in reports))
-    return 0 if all(report.ok for report in reports) else 1
+        print(json.dumps(found[0] if len(names) == 1 else found, indent=2))
+    if len(names) > 1:
+        verdicts = [f"{one.scenario.name}: {'ok' if one.ok else 'MISSED'}" for one in reports]
+        console.print(", ".join([*verdicts, *(f"{name}: broken" for name in broken)]))
+    return 0 if not broken and all(report.ok for report in reports) else 1
 
 
 def keep(cluster: Cluster, report: Report) -> None:

@@ -139,16 +139,17 @@ class Stage(Parts):
         apply_accounting(plan_accounting(desired_accounting(after), desired_accounting(before)), sacctmgr)
         if Cluster(self.cluster.settings, after).write_files():
             self.reconfigure()
+            self.wait_login()
 
     def reconfigure(self) -> None:
-        """Let the daemons read their files anew; slurmctld then also counts usage and priorities anew.
-
-        sackd of the login node starts anew too, so wait until commands work there.
-        """
+        """Let the daemons read their files anew; slurmctld then also counts usage and priorities anew."""
         self.operator("scontrol", "reconfigure")
-        time.sleep(0.7)
+
+    def wait_login(self) -> None:
+        """Wait until commands work on the login node: its sackd starts anew after a reconfigure."""
+        time.sleep(1.5)
         wait_for("the login node answers", lambda: self.cluster.exec("login", ["scontrol", "ping"]).exit_code == 0,
-                 timeout_s=20, look_at="make logs NODE=login")  # fmt: skip
+                 timeout_s=40, look_at="make logs NODE=login")  # fmt: skip
 
     # -- people
 

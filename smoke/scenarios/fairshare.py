@@ -84,6 +84,7 @@ def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
     half_life = f"00:{round(work.half_life_s / 60):02d}:00"
     stage.reshape(replace(lab, slurm=replace(lab.slurm, priority_decay_half_life=half_life)))
     before, asked = _count(stage, work)
+    stage.wait_login()
     light, heavy = sorted(work.users, key=lambda user: before[user][0])
     stage.say(f"{heavy} is the heavy user, {light} the light one")
     options = [f"--partition={machine.partition(lab).name}", f"--account={work.account}", f"--nodes={work.nodes}",
@@ -95,6 +96,8 @@ def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
     stage.sleep_until(begun + clock.real_s(work.heavy_min) * 0.7)
     shares, _ = _count(stage, work)
     parts = _priorities(stage)
+    if not {again_id, light_id} <= set(parts):
+        raise LabError("both users' next jobs should wait by now, but they do not", "make logs NODE=slurmctld")
     stage.say(f"priorities: {heavy} {parts[again_id][0]:.0f}, {light} {parts[light_id][0]:.0f}")
     over = stage.wait_note("heavy", "end").t
     first = stage.wait_job("one of them starts", light_id, lambda job: job.state != "PENDING").state == "RUNNING"
