@@ -91,6 +91,14 @@ scenario: $(READY) ## stage one phenomenon, measured beside predicted (NAME=, SC
 scenarios: $(READY) ## all of them, one after the other
 	@$(SMOKE) scenario all $(if $(SCALE),--scale $(SCALE)) $(if $(JSON),--json)
 
+.PHONY: report
+report: $(READY) ## the last result of each scenario as one page (OUT=report.html, or .md)
+	@$(SMOKE) report --out $(or $(OUT),report.html)
+
+.PHONY: timeline
+timeline: $(READY) ## who held which GPU in the last hours, as one page (HOURS=1, OUT=timeline.html)
+	@$(SMOKE) timeline --hours $(or $(HOURS),1) --out $(or $(OUT),timeline.html)
+
 ##@ Tests
 .PHONY: test
 test: lint test-unit test-24.11 test-26.05 ## everything: lint, unit tests, both Slurm lines on running labs

@@ -12,6 +12,8 @@ from provisioning.errors import LabError
 COMMANDS = {
     "run": ("smoke.run", "the smoke run: the main job end to end (the default)"),
     "scenario": ("smoke.scenario", "run scenarios: prediction beside measurement"),
+    "report": ("smoke.report", "the last result of each scenario as one page"),
+    "timeline": ("smoke.report_timeline", "who held which GPU in the last hours, as one page"),
     "predict": ("smoke.predict", "a calculator over the models, without a lab"),
     "audit": ("smoke.audit", "find GPUs that are held twice or used without a grant"),
     "ray-on-slurm": ("smoke.ray_on_slurm", "run a Ray driver inside a Slurm allocation"),

@@ -58,11 +58,15 @@ class RayUser:
         argv = ("timeout", str(timeout_s), "python3", script, *args)
         return self.login.run(*argv, timeout_s=timeout_s + 10, check=check)
 
+    def job_name(self, name: str) -> str:
+        """NAME-and-a-number, for a job that is stopped at the end."""
+        self.submitted.append(f"{name}-{secrets.token_hex(3)}")
+        return self.submitted[-1]
+
     def job_submit(self, *entrypoint: str, options: Sequence[str] = (), working_dir: str = ".",
                    name: str = "job") -> str:  # fmt: skip
         """``ray job submit --no-wait``: the client goes away at once. Return the submission id, NAME-and-a-number."""
-        job_id = f"{name}-{secrets.token_hex(3)}"
-        self.submitted.append(job_id)
+        job_id = self.job_name(name)
         self.login.run("ray", "job", "submit", "--no-wait", "--submission-id", job_id, "--working-dir", working_dir,
                        *options, "--", *entrypoint)  # fmt: skip
         return job_id

@@ -34,7 +34,7 @@ def page(chart: Timeline, hours: float) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m smoke.report_timeline", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m smoke timeline", description=__doc__)
     parser.add_argument("--hours", type=float, default=1.0, help="how far back")
     parser.add_argument("--out", type=Path, default=Path("timeline.html"), help="the page")
     args = parser.parse_args(argv)
