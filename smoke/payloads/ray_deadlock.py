@@ -42,13 +42,14 @@ def state(group):
 def one_by_one(gpus, needed):
     """Members come as GPUs are free. In turns: the first members of both jobs, then the next ones."""
     member = Member.options(num_gpus=gpus)
-    jobs = {"a": [], "b": []}
+    jobs, there, calls = {"a": [], "b": []}, {"a": [], "b": []}, []
     for _ in range(needed):
-        for members in jobs.values():
+        for name, members in jobs.items():
             members.append(member.remote())
-    there = {name: [one.here.remote() for one in members] for name, members in jobs.items()}
-    calls = [call for one in there.values() for call in one]
-    ray.wait(calls, num_returns=needed, timeout=WAIT_S)
+            there[name].append(members[-1].here.remote())
+            calls.append(there[name][-1])
+        # as many as there can be, so that nobody's second member comes before somebody's first
+        ray.wait(calls, num_returns=min(needed, len(calls)), timeout=WAIT_S)
     ready, _ = ray.wait(calls, num_returns=len(calls), timeout=PATIENCE_S)
     ray.get(ready)  # a member that died is no member: this raises
     has = {name: sum(call in ready for call in one) for name, one in there.items()}
