@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from provisioning.load import load_lab
 
+from provisioning.load import load_lab
 from provisioning.render import render
 from provisioning.render.gres_conf import gpu_devices
 from tests.unit.golden import FOLDER, LABS
