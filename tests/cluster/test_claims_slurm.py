@@ -130,13 +130,12 @@ def test_a_gang_starts_as_a_whole_or_not_at_all(alice: Person, operator: Slurm, 
 def test_a_job_over_its_time_is_killed(cluster: Cluster, alice: Person, overdue: dict[str, str]) -> None:
     """S10: TIMEOUT; SIGTERM first, and for who does not heed it SIGKILL after KillWait."""
     kill_wait = cluster.lab.slurm.kill_wait
-    for job in overdue.values():
-        alice.wait_recorded(job, ("TIMEOUT",), timeout_s=60)
+    alice.wait_seen(dict.fromkeys(overdue.values(), "TIMEOUT"), timeout_s=60)  # COMPLETING is over
     rows = {
         name: wait_for(
-            f"the {name} job's steps have ended",
+            f"the {name} job's batch step is recorded",
             lambda job=job: alice.records(job),
-            lambda found: all(row["State"] != "RUNNING" for row in found.values()),
+            lambda found: found[".batch"]["ExitCode"] != "0:0",
             timeout_s=30,
         )
         for name, job in overdue.items()

@@ -31,8 +31,8 @@ echo over >> {out}
 GRACED = """
 trap 'echo batch TERM $(date +%s) >> {out}; exit 0' TERM
 srun bash -c 'for s in CONT TERM; do trap "echo step $s \\$(date +%s) >> {out}" $s; done
-              echo ready >> {out}; while sleep 0.1; do :; done' &
-while sleep 0.1; do :; done
+              echo ready >> {out}; while :; do sleep 0.1; done' &
+while :; do sleep 0.1; done
 """
 
 
