@@ -20,7 +20,7 @@ from provisioning.waiting import wait_for
 from smoke.ray_on_slurm import SCRIPT, log_of, submit
 from smoke.slurm import FINAL, Slurm, parse_indices
 
-#: Prints what Ray has, each GPU once; then does what it was told: exit with a code (when it may leave), wait for a file, count.
+#: Prints what Ray has, each GPU once; then does what it was told: exit with a code, wait for a file, count.
 DRIVER = """
 import json, os, pathlib, sys, time
 import ray
@@ -174,6 +174,7 @@ def test_a_preempted_driver_goes_on_from_its_checkpoint(cluster: Cluster, jobs: 
     cluster.exec("slurmctld", ["scontrol", "update", f"jobid={job_id}", "StartTime=now"], check=False)
     assert jobs.ended("counts", 90) == ("COMPLETED", "0:0"), jobs.log("counts")
     assert re.findall(r"counting from (\d+)", jobs.log("counts")) == ["0", "5"]
+    alice.wait_recorded(job_id)
     assert [row["State"] for row in alice.sacct(job_id)] == ["PREEMPTED", "COMPLETED"]
     nothing_left(cluster, "c4", job_id)
 
@@ -183,7 +184,7 @@ def test_a_ray_that_does_not_start_fails_the_job(cluster: Cluster, jobs: Jobs) -
     fake = "mkdir -p fake && printf '#!/bin/sh\\necho no such option; exit 2\\n' > fake/ray && chmod +x fake/ray"
     alice.login.run("sh", "-c", fake)
     path = f"PATH={alice.login.folder}/fake:/opt/ray/bin:/usr/bin:/bin"
-    job_id = submit(alice, ["python3", str(jobs.driver), "exit", "0"], options=["-w", "c1", f"--export={path},HOME"])
+    job_id = submit(alice, ["python3", str(jobs.driver), "exit", "0"], options=["-w", "c1", f"--export=ALL,{path}"])
     job = alice.wait_state(job_id, FINAL, timeout_s=60)
     log = alice.login.read(log_of(job_id))
     assert (job.state, job.fields["ExitCode"]) == ("FAILED", "1:0"), log
@@ -217,7 +218,9 @@ def test_the_next_run_sweeps_what_a_killed_job_left(cluster: Cluster, jobs: Jobs
     env = {"SLURM_JOB_ID": "77777777"}
     try:
         cluster.exec("c4", ["bash", "-c", f"{sweep[0]}; sweep"], user="alice", env=env)
-        assert cluster.exec("c4", ["sh", "-c", "ls -d /tmp/r*"]).stdout.split() == ["/tmp/r88888888", f"/tmp/r{alive}"]
+        assert cluster.exec("c4", ["sh", "-c", "ls -d /tmp/r*"]).stdout.split() == sorted(
+            ["/tmp/r88888888", f"/tmp/r{alive}"]
+        )
         running = cluster.exec("c4", ["ps", "-u", "alice", "-o", "args="]).stdout
         assert f"/tmp/r{alive}/" in running and f"/tmp/r{ended}/" not in running and "/tmp/r99999999/" not in running
     finally:
