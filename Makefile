@@ -119,11 +119,17 @@ test-unit: $(READY) ## unit tests, no containers, a few seconds
 test-properties: $(READY) ## property tests and fuzzing, no containers
 	$(UNIT) -p _hypothesis_pytestplugin tests/properties -q
 
+# One after the other on one lab: some tests change its configuration for a moment.
+ON_A_LAB := $(PY) -m pytest tests/cluster tests/scenarios
 .PHONY: test-24.11 test-26.05
 test-24.11: $(READY) ## tests on a running lab with Slurm 24.11
-	SLURM=24.11 $(PY) -m pytest tests/cluster
+	SLURM=24.11 $(ON_A_LAB) -m "not slow"
 test-26.05: $(READY) ## tests on a running lab with Slurm 26.05
-	SLURM=26.05 $(PY) -m pytest tests/cluster
+	SLURM=26.05 $(ON_A_LAB) -m "not slow"
+
+.PHONY: test-slow
+test-slow: $(READY) ## the long ones: every scenario, faults (SLURM=)
+	$(ON_A_LAB) -m slow
 
 ##@ Figures
 .PHONY: bench-up

@@ -10,7 +10,13 @@ from smoke.scenario import play, show
 from smoke.scenarios import SCENARIOS
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+#: Played by make test; the others by make test-slow.
+QUICK = ("fragmentation", "backfill", "gang-deadlock")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SCENARIOS]
+)
 def test_scenario(lab: Cluster, name: str) -> None:
     console = Console(highlight=False, width=120)
     report = play(SCENARIOS[name], lab, None, console)
