@@ -9,7 +9,6 @@ from provisioning.cluster import Cluster
 from smoke.scenario import play, show
 from smoke.scenarios import SCENARIOS
 
-
 #: Played by make test; the others by make test-slow.
 QUICK = ("fragmentation", "backfill", "gang-deadlock")
 
