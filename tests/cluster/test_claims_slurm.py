@@ -143,7 +143,7 @@ def test_a_job_over_its_time_is_killed(cluster: Cluster, alice: Person, overdue:
     for found in rows.values():
         assert (found[""]["State"], found[""]["TimelimitRaw"]) == ("TIMEOUT", "1")
     assert rows["obedient"][".0"]["ExitCode"] == "0:15"
-    assert rows["stubborn"][".batch"]["ExitCode"] == "0:9"
+    assert "9" in rows["stubborn"][".batch"]["ExitCode"].split(":")  # 24.11 at times writes 9:0 for signal 9
     lived_on_s = {name: int(found[".batch"]["End"]) - int(found[""]["End"]) for name, found in rows.items()}
     assert lived_on_s["obedient"] < kill_wait
     assert kill_wait - 1 <= lived_on_s["stubborn"] <= kill_wait + 5  # whole seconds
