@@ -32,6 +32,10 @@ smoke: $(READY) ## run the main job end to end, as alice through the login node
 status: $(READY) ## one screen: nodes and GPUs, jobs, Ray nodes, addresses
 	@$(PROVISION) status
 
+.PHONY: audit
+audit: $(READY) ## find GPUs held twice, used without a grant, or granted and hidden (JSON=1 for programs)
+	@$(SMOKE) audit $(if $(JSON),--json)
+
 .PHONY: down
 down: $(READY) ## remove the containers; queue, accounting and homes are kept
 	@$(PROVISION) down

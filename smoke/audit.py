@@ -31,6 +31,12 @@ def ask(cluster: Cluster, service: str) -> dict[str, Any]:
     return answer
 
 
+def belief(node: dict[str, Any], stale_s: float) -> Belief:
+    """One Ray node as audit_agent.py reports it."""
+    workers = {int(pid): (tuple(slots), task) for pid, (slots, task) in node["workers"].items()}
+    return Belief(node["gpus"], workers, stale_s)
+
+
 def read(cluster: Cluster) -> Reading:
     """One look at everything; Slurm comes last, so that it knows every job of the processes that were seen."""
     slurm_nodes, ray_nodes = cluster.nodes(), ["ray-head", *cluster.ray_workers()]
@@ -39,9 +45,7 @@ def read(cluster: Cluster) -> Reading:
         answers = dict(zip(services, pool.map(lambda service: ask(cluster, service), services), strict=True))
     text = cluster.exec("slurmctld", ["scontrol", "--details", "--oneliner", "show", "job"]).stdout
     jobs = [parse_job(record) for record in parse_records(text) if record[0][0] == "JobId"]
-    beliefs = {node_id: Belief(node["gpus"], {int(pid): tuple(slots) for pid, slots in node["workers"].items()},
-                               one["stale_s"])
-               for answer in answers.values() for one in answer["clusters"]
+    beliefs = {node_id: belief(node, one["stale_s"]) for answer in answers.values() for one in answer["clusters"]
                for node_id, node in (one["nodes"] or {}).items()}  # fmt: skip
     seen = {name: [process(row) for row in answer["processes"]] for name, answer in answers.items()}
     users = {0: "root", 1000: "ray", **{user.uid: user.name for user in cluster.lab.users}}
@@ -52,17 +56,25 @@ def read(cluster: Cluster) -> Reading:
 def audit(cluster: Cluster) -> tuple[list[Find], Reading]:
     """The finds that stay, and the last reading. Nothing found at first sight is the quick case: one reading."""
     reading = read(cluster)
-    finds = reading.finds()
-    if finds:
-        time.sleep(BETWEEN_S)
+    first = reading.finds()
+    if not first:
+        return [], reading
+    time.sleep(BETWEEN_S)
+    reading = read(cluster)
+    now = reading.finds()
+    firm, rays = [find for find in agreed(first, now) if not find.stale_s], []
+    for _ in range(2):
+        asked = [find for find in now if find.stale_s]
+        if not asked:
+            break
+        # until Ray's API speaks of a later time than the last reading's, also on a busy machine
+        time.sleep(1 + 2 * max(find.stale_s for find in asked))
         reading = read(cluster)
-        finds = agreed(finds, reading.finds())
-    stale_s = max((find.stale_s for find in finds), default=0)
-    if stale_s:  # wait until Ray's API speaks of a later time than the first reading's
-        time.sleep(stale_s + 1)
-        reading = read(cluster)
-        finds = agreed(finds, reading.finds())
-    return finds, reading
+        now = reading.finds()
+        firm, rays = agreed(firm, now), [find for find in agreed(asked, now) if find.stale_s and not find.unsure]
+        if not any(find.unsure for find in now):
+            break
+    return [*firm, *rays], reading
 
 
 def summary(reading: Reading) -> dict[str, int]:

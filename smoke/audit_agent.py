@@ -98,9 +98,15 @@ def ask(command: list[str], environment: dict[str, str]) -> dict[str, Any]:
     for raylet in (row.get("raylet", {}) for row in summary):
         if raylet.get("state") == "ALIVE":
             rows = [worker for worker in raylet.get("coreWorkersStats", []) if worker.get("workerType") == "WORKER"]
-            workers = {str(worker["pid"]): slots(worker.get("usedResources") or {}) for worker in rows}
+            workers = {str(worker["pid"]): [slots(worker.get("usedResources") or {}), task(worker)] for worker in rows}
             nodes[raylet["nodeId"]] = {"gpus": int(raylet.get("resourcesTotal", {}).get("GPU", 0)), "workers": workers}
     return answer | {"nodes": nodes}
+
+
+def task(worker: dict[str, Any]) -> str:
+    """What a worker is at: its actor, or the number of tasks it has begun."""
+    actor = str(worker.get("actorId", ""))
+    return actor if actor.strip("f") else str(worker.get("numExecutedTasks", ""))
 
 
 def slots(used: dict[str, Any]) -> list[int]:

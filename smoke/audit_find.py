@@ -8,7 +8,7 @@ a process or another Ray, takes it without a grant.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,11 @@ class Find:
     who: tuple[str, ...]
     #: the find rests on what a Ray dashboard said, which may be that old
     stale_s: float = 0
+
+    @property
+    def unsure(self) -> bool:
+        """Whether Ray's API has not spoken of the task yet."""
+        return bool(self.stale_s) and not self.who[-1]
 
     @property
     def key(self) -> tuple[str, int, tuple[str, ...]]:
@@ -99,10 +104,13 @@ def process(row: Mapping[str, Any]) -> Process:
 
 @dataclass(frozen=True)
 class Belief:
-    """What a Ray cluster's API says about one of its nodes: GPUs in all, and those of each worker process."""
+    """What a Ray cluster's API says about one of its nodes: GPUs in all, and those of each worker process.
+
+    With the GPUs comes what the worker was at: the same words in two readings are the same task or actor.
+    """
 
     gpus: int
-    workers: Mapping[int, tuple[int, ...]]
+    workers: Mapping[int, tuple[tuple[int, ...], str]]
     stale_s: float
 
 
@@ -141,6 +149,9 @@ class _Node:
     def __init__(self, reading: Reading, name: str, processes: Sequence[Process], jobs: Sequence[Job]) -> None:
         self.reading, self.name, self.jobs = reading, name, jobs
         self.processes = {one.pid: one for one in processes}
+        for one in processes:  # an environment can be wiped, or written over by a title: the job is the parent's then
+            job_id = next((above.job for above in self._above(one) if above.job), "")
+            self.processes[one.pid] = replace(one, job=job_id)
         #: whose each GPU is: (identity, words)
         self.owners: dict[int, list[tuple[str, str]]] = {}
         for job in jobs:
@@ -209,7 +220,13 @@ class _Node:
         if belief is None or worker.pid not in belief.workers:
             return None, belief.stale_s if belief else 0
         claims = self.claims(raylet)
-        return {claims[slot] for slot in belief.workers[worker.pid] if slot < len(claims)}, belief.stale_s
+        return {claims[slot] for slot in belief.workers[worker.pid][0] if slot < len(claims)}, belief.stale_s
+
+    def task_of(self, one: Process) -> str:
+        """What Ray says that the worker of a process is at."""
+        raylet, worker = self.ray_of(one)
+        belief = self.reading.beliefs.get(raylet.raylet.node_id) if raylet and raylet.raylet else None
+        return belief.workers.get(worker.pid, ((), ""))[1] if belief and worker else ""
 
     # -- the three kinds
 
@@ -231,7 +248,8 @@ class _Node:
                     continue  # it has this from the process that started it
                 others = [who for who in self._others(one, gpu) if who]
                 kind = TWICE if others else NO_GRANT
-                yield Find(kind, self.name, gpu, " and ".join([*others, words]), advice, (one.who,), stale_s)
+                who = (one.who, self.task_of(one)) if stale_s else (one.who,)
+                yield Find(kind, self.name, gpu, " and ".join([*others, words]), advice, who, stale_s)
 
     def _extra(self, one: Process) -> tuple[Collection[int], str, str, float]:
         """GPUs that a process has and must not have; who it is, what to do, and how old Ray's word on it may be."""
@@ -255,7 +273,11 @@ class _Node:
         if one.title.startswith("ray::IDLE") or (one is worker and not from_env and not one.now_known):
             return (), words, "", 0
         if given is None:
-            return sees - claims, words, "take CUDA_VISIBLE_DEVICES out of its runtime_env", 0
+            # Ray's API may not know a task yet that has just begun (its agents it never names)
+            begun = one is worker and one.title.startswith("ray::") and not one.title.endswith("Agent")
+            extra = sees - claims or (sees if begun and stale_s else set())
+            advice = "take CUDA_VISIBLE_DEVICES out of its runtime_env"
+            return extra, words, advice, 0 if sees - claims else stale_s
         words += f", whom Ray gave {'GPU ' + ', '.join(map(str, sorted(given))) if given else 'none'}"
         if from_env:
             advice = "take CUDA_VISIBLE_DEVICES out of the task's runtime_env, and ask with num_gpus="
@@ -279,30 +301,29 @@ class _Node:
                 if given and gpu in given:
                     yield f"Ray's {self._words(other)}"
 
+    def _seen(self, rows: Iterable[Process]) -> set[int]:
+        return {gpu for one in rows for gpu in (self.claims(one) if one.raylet else one.sees)}
+
     def not_visible(self) -> Iterator[Find]:
         """GPUs of a job that none of its working processes can see. A job without a process here does not count."""
         for job in self.jobs:
             mine = [one for one in self.processes.values() if one.job == job.id]
             busy = {one.ppid for one in mine}
-            leaves = [one for one in mine if one.pid not in busy]
+            leaves = [one for one in mine if one.pid not in busy or one.raylet]  # a raylet gives out what it sees
             if job.state != "RUNNING" or not leaves:
                 continue
             missing: set[int] = set()
             if any(not one.step for one in mine):  # the batch script is here, and with it all of the job's GPUs
-                missing = self.granted(job.id) - _seen(leaves)
+                missing = self.granted(job.id) - self._seen(leaves)
             for step in {one.step for one in leaves if one.step}:
                 rows = [one for one in leaves if one.step == step]
                 has = {gpu for one in rows for gpu in parse_indices(one.step_gpus)}
-                if not has & _seen(rows):
+                if not has & self._seen(rows):
                     missing |= has
             for gpu in sorted(missing):
                 yield Find(NOT_VISIBLE, self.name, gpu, f"no process of {self._job_words(job)} sees it",
                            "the job's script hides it (CUDA_VISIBLE_DEVICES), or asked for more than it uses",
                            (f"job {job.id}",))  # fmt: skip
-
-
-def _seen(rows: Iterable[Process]) -> set[int]:
-    return {gpu for one in rows for gpu in one.sees}
 
 
 def agreed(first: Iterable[Find], second: Iterable[Find]) -> list[Find]:
