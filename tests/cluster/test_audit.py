@@ -44,6 +44,8 @@ ray.get(running)
 #: Work on the standing Ray set: whole GPUs, halves, a placement group, and tasks that come and go.
 STANDING = """
 import time, ray
+
+pytestmark = pytest.mark.slow
 ray.init()
 
 @ray.remote(num_cpus=0)

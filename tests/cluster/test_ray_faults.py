@@ -20,6 +20,8 @@ from provisioning.errors import LabError
 from provisioning.waiting import wait_for
 from smoke.ray import RayUser, json_lines
 
+pytestmark = pytest.mark.slow
+
 PAYLOADS = Path(__file__).parents[2] / "smoke" / "payloads"
 #: What is promised for a node that died or froze.
 NOTICED_S = 10

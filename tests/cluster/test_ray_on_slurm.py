@@ -24,6 +24,8 @@ from smoke.slurm import FINAL, Slurm, parse_indices
 DRIVER = """
 import json, os, pathlib, sys, time
 import ray
+
+pytestmark = pytest.mark.slow
 ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
 
 @ray.remote(num_gpus=1, num_cpus=0)
@@ -238,7 +240,6 @@ def test_symmetric_run_refuses_nodes_that_it_shares(jobs: Jobs) -> None:
     assert "would kill its neighbours' Ray" in alice.login.read("logs/sym.out")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("driver", "end"), [("exit 5", ("FAILED", "5:0")), ("exit 0", ("COMPLETED", "0:0"))])
 def test_symmetric_run_on_whole_nodes(cluster: Cluster, jobs: Jobs, driver: str, end: tuple[str, str]) -> None:
     alice = jobs.users["alice"]
@@ -255,7 +256,6 @@ def test_symmetric_run_on_whole_nodes(cluster: Cluster, jobs: Jobs, driver: str,
         nothing_left(cluster, node, job_id)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("end", ["time limit", "driver killed", "raylet killed", "everything killed"])
 def test_other_ends_leave_nothing(cluster: Cluster, jobs: Jobs, end: str) -> None:
     alice = jobs.users["alice"]
@@ -284,7 +284,6 @@ def test_other_ends_leave_nothing(cluster: Cluster, jobs: Jobs, end: str) -> Non
     nothing_left(cluster, "c2", job_id)
 
 
-@pytest.mark.slow
 def test_the_command_prints_the_log_and_exits_like_the_driver(cluster: Cluster, jobs: Jobs) -> None:
     env = {**os.environ, "PROJECT": cluster.settings.project, "SLURM": cluster.settings.slurm,
            "DASHBOARD_PORT": cluster.settings.dashboard, "LAB": cluster.settings.lab}  # fmt: skip

@@ -10,6 +10,8 @@ from provisioning.plan_facts import read_facts
 from provisioning.ray_scale import ray_scale
 from provisioning.up import up
 
+pytestmark = pytest.mark.slow
+
 
 def workers(cluster: Cluster) -> list[str]:
     return sorted(name for name in ray_api.alive_nodes(cluster) if name != "ray-head")
