@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from provisioning import ray_api
 from provisioning.apply import apply_command
 from provisioning.cluster import Cluster, run_local
