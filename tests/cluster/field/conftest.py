@@ -28,11 +28,14 @@ trap 'echo batch USR1 >> {out}' USR1
 srun bash -c 'trap "echo step USR1 >> {out}; exit 0" USR1; sleep 300 & wait'
 echo over >> {out}
 """
+# $EPOCHSECONDS, not date: the signals end the children too. It is bash's, and --wrap gives a script to sh.
 GRACED = """
-trap 'echo batch TERM $(date +%s) >> {out}; exit 0' TERM
-srun bash -c 'for s in CONT TERM; do trap "echo step $s \\$(date +%s) >> {out}" $s; done
+exec bash << 'END'
+trap 'echo batch TERM $EPOCHSECONDS >> {out}; exit 0' TERM
+srun bash -c 'for s in CONT TERM; do trap "echo step $s \\$EPOCHSECONDS >> {out}" $s; done
               echo ready >> {out}; while :; do sleep 0.1; done' &
 while :; do sleep 0.1; done
+END
 """
 
 
