@@ -114,6 +114,7 @@ def launch(alice: Slurm, *argv: str, timeout_s: float = 120) -> str:
     return (run.stdout.splitlines() or [""])[-1]
 
 
+@pytest.mark.slow
 def test_submitit(cluster: Cluster, submitit: Slurm) -> None:
     ids = json.loads(launch(submitit, "submit"))
     training = ids["training"]
