@@ -18,6 +18,7 @@ from smoke.ray import RayUser
 from smoke.ray_on_slurm import log_of, submit
 from smoke.slurm import Slurm
 
+pytestmark = pytest.mark.slow
 #: A Ray inside a job: one task with a GPU, which starts a child, and one without. Later two that misbehave.
 DRIVER = """
 import os, pathlib, subprocess, time
@@ -44,8 +45,6 @@ ray.get(running)
 #: Work on the standing Ray set: whole GPUs, halves, a placement group, and tasks that come and go.
 STANDING = """
 import time, ray
-
-pytestmark = pytest.mark.slow
 ray.init()
 
 @ray.remote(num_cpus=0)

@@ -20,12 +20,11 @@ from provisioning.waiting import wait_for
 from smoke.ray_on_slurm import SCRIPT, log_of, submit
 from smoke.slurm import FINAL, Slurm, parse_indices
 
+pytestmark = pytest.mark.slow
 #: Prints what Ray has, each GPU once; then does what it was told: exit with a code, wait for a file, count.
 DRIVER = """
 import json, os, pathlib, sys, time
 import ray
-
-pytestmark = pytest.mark.slow
 ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
 
 @ray.remote(num_gpus=1, num_cpus=0)
