@@ -14,8 +14,9 @@ from provisioning.progress import Progress
 from provisioning.slurmtypes import expand_hosts
 from provisioning.waiting import wait_for
 
-#: States in which a node takes jobs, and those in which an operator holds it back on purpose.
-USABLE = frozenset({"idle", "mixed", "allocated", "completing"})
+#: States in which a node takes jobs (planned: idle, and kept for a job that waits), and those in which an operator
+#: holds it back on purpose.
+USABLE = frozenset({"idle", "planned", "mixed", "allocated", "completing"})
 HELD_BACK = frozenset({"drained", "draining", "reserved", "maint", "drain"})
 
 

@@ -86,7 +86,9 @@ class Stage(Parts):
                 "wait until they are over, cancel them with scancel, or bring up a second lab with PROJECT=",
             )
         idle = self.operator("sinfo", "--noheader", "--Node", "--format=%N %t").stdout.split()
-        busy = sorted({f"{node} {state}" for node, state in zip(idle[::2], idle[1::2], strict=True) if state != "idle"})
+        states = zip(idle[::2], idle[1::2], strict=True)
+        # planned is idle too: kept for a job that waited, until backfill's next round
+        busy = sorted({f"{node} {state}" for node, state in states if state not in ("idle", "plnd")})
         if busy:
             raise LabError(f"not every node is idle: {', '.join(busy)}", "make status names the reason")
 

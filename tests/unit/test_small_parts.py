@@ -88,6 +88,11 @@ def test_sinfo() -> None:
     assert states["c3"].reason == "mend | me"
 
 
+def test_a_node_that_backfill_keeps_for_a_waiting_job_is_ready() -> None:
+    states = parse_sinfo("c1|planned|none\nc2|mixed-|none\nc3|planned*|Not responding\n")
+    assert [state.ready for state in states.values()] == [True, True, False]
+
+
 def test_a_drain_by_slurm_itself_is_not_ready() -> None:
     reason = "gres/gpu count reported lower than configured (4 < 8)"
     assert not parse_sinfo(f"c1|drained|{reason}\n")["c1"].ready
