@@ -118,12 +118,14 @@ def test_two_nodes_meet_under_the_first_ones_name(alice: Person, scratch: str) -
     assert said.strip() == "c3 hello from c2"
 
 
-def test_one_task_that_fails_ends_the_others(alice: Person) -> None:
+def test_one_task_that_fails_ends_the_others(alice: Person, scratch: str) -> None:
     """Case 27: --kill-on-bad-exit=1 ends them at once; without it --wait does, so many seconds later."""
-    task = "bash -c '[ $SLURM_PROCID = 0 ] && exit 7; sleep 300'"
+    task = f"""bash -c 'touch {scratch}/$SLURM_STEP_ID.$SLURM_PROCID
+        until [ -e {scratch}/$SLURM_STEP_ID.1 ]; do sleep 0.1; done
+        [ $SLURM_PROCID = 0 ] && exit 7; sleep 300'"""
     script = f"srun --kill-on-bad-exit=1 --wait=60 {task}\nsrun --kill-on-bad-exit=0 --wait=2 {task}\ntrue"
     job = alice.batch({"steps": ("-w c2,c3 -N2 --ntasks-per-node=1", script)})["steps"]
-    alice.wait_seen({job: "COMPLETED"}, timeout_s=60)
+    alice.wait_seen({job: "COMPLETED"}, timeout_s=90)
     alice.wait_recorded(job)
     found = alice.records(job)
     killed, waited = int(found[".0"]["ElapsedRaw"]), int(found[".1"]["ElapsedRaw"])
