@@ -21,7 +21,7 @@ UNIT := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(PY) -m pytest
 
 ##@ The lab
 .PHONY: up
-up: $(READY) ## bring the lab up (LAB=, SLURM=24.11|26.05, PROJECT=, DASHBOARD_PORT=)
+up: $(READY) ## bring the lab up (LAB=, SLURM=, PROJECT=, DASHBOARD_PORT=)
 	@$(PROVISION) up
 
 .PHONY: smoke
@@ -33,7 +33,7 @@ status: $(READY) ## one screen: nodes and GPUs, jobs, Ray nodes, addresses
 	@$(PROVISION) status
 
 .PHONY: audit
-audit: $(READY) ## find GPUs held twice, used without a grant, or granted and hidden (JSON=1 for programs)
+audit: $(READY) ## GPUs held twice, used without a grant, or hidden (JSON=1)
 	@$(SMOKE) audit $(if $(JSON),--json)
 
 .PHONY: down
@@ -54,7 +54,7 @@ logs: $(READY) ## the last lines of the logs (NODE=c1, SINCE=10m, LINES=60)
 	@$(PROVISION) logs --node "$(NODE)" --since "$(SINCE)" --lines "$(or $(LINES),60)"
 
 .PHONY: dashboard
-dashboard: $(READY) ## print the address of Ray's dashboard, open it where there is a display
+dashboard: $(READY) ## the address of Ray's dashboard; opens it on a desktop
 	@$(PROVISION) dashboard
 
 .PHONY: token
@@ -71,15 +71,15 @@ new: $(READY) ## a commented copy of a lab, to edit (LAB=mine, FROM=default)
 	@$(PROVISION) new --from $(or $(FROM),default)
 
 .PHONY: plan
-plan: $(READY) ## how the running lab differs from its YAML (JSON=1 for programs)
+plan: $(READY) ## how the running lab differs from its YAML (JSON=1)
 	@$(PROVISION) plan $(if $(JSON),--json)
 
 .PHONY: apply
-apply: $(READY) ## make the running lab what its YAML says (FORCE=1 ends jobs on removed nodes)
+apply: $(READY) ## make the running lab what its YAML says (FORCE=1 ends jobs)
 	@$(PROVISION) apply $(if $(FORCE),--force)
 
 .PHONY: ray-scale
-ray-scale: $(READY) ## another number of Ray workers on the running lab (N=4); make apply goes back to the YAML's
+ray-scale: $(READY) ## another number of Ray workers, until make apply (N=4)
 	@$(PROVISION) ray-scale --count "$(N)"
 
 .PHONY: schema
@@ -88,7 +88,7 @@ schema: $(READY) ## print the JSON Schema of a lab's YAML
 
 ##@ Phenomena
 .PHONY: scenario
-scenario: $(READY) ## stage one phenomenon, measured beside predicted (NAME=, SCALE=seconds a minute)
+scenario: $(READY) ## one phenomenon, measured beside predicted (NAME=, SCALE=)
 	@$(SMOKE) scenario $(NAME) $(if $(SCALE),--scale $(SCALE)) $(if $(JSON),--json)
 
 .PHONY: scenarios
@@ -96,16 +96,16 @@ scenarios: $(READY) ## all of them, one after the other
 	@$(SMOKE) scenario all $(if $(SCALE),--scale $(SCALE)) $(if $(JSON),--json)
 
 .PHONY: report
-report: $(READY) ## the last result of each scenario as one page (OUT=report.html, or .md)
+report: $(READY) ## the last result of each scenario as one page (OUT=)
 	@$(SMOKE) report --out $(or $(OUT),report.html)
 
 .PHONY: timeline
-timeline: $(READY) ## who held which GPU in the last hours, as one page (HOURS=1, OUT=timeline.html)
+timeline: $(READY) ## who held which GPU lately, as one page (HOURS=, OUT=)
 	@$(SMOKE) timeline --hours $(or $(HOURS),1) --out $(or $(OUT),timeline.html)
 
 ##@ Tests
 .PHONY: test
-test: lint test-unit test-24.11 test-26.05 ## everything: lint, unit tests, both Slurm lines on running labs
+test: lint test-unit test-properties test-24.11 test-26.05 ## all but the long ones, both Slurm lines
 
 .PHONY: lint
 lint: $(READY) ## ruff, mypy, shellcheck, hadolint
