@@ -11,8 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from smoke.stage import PAYLOAD
 
 Lines = list[dict[str, Any]]
@@ -36,10 +34,12 @@ def wait_for(folder: Path, event: str) -> None:
 
 
 def test_checkpoints_and_work_take_their_time(tmp_path: Path) -> None:
+    before = time.monotonic()
     assert start(tmp_path, "--work=9", "--scale=0.02", "--checkpoint-every=3", "--checkpoint-cost=1").wait(10) == 0
+    took = time.monotonic() - before
     seen = lines(tmp_path)
     assert [line["event"] for line in seen] == ["start", "checkpoint", "checkpoint", "checkpoint", "end"]
-    assert seen[-1]["t"] - seen[0]["t"] == pytest.approx(12 * 0.02, abs=0.1)
+    assert 12 * 0.02 - 0.01 <= seen[-1]["t"] - seen[0]["t"] <= took
 
 
 def test_stopped_it_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
@@ -55,12 +55,14 @@ def test_stopped_it_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
 
 
 def test_without_checkpoints_it_starts_from_zero(tmp_path: Path) -> None:
+    before = time.monotonic()
     job = start(tmp_path, "--work=1000", "--scale=0.01")
     wait_for(tmp_path, "start")
     time.sleep(0.1)
     job.send_signal(signal.SIGTERM)
     assert job.wait(5) == 143
-    assert lines(tmp_path)[-1]["progress"] == pytest.approx(10, abs=8)
+    # ten minutes at the least, and no more than there was time for: a busy machine sleeps longer than it is told
+    assert 8 <= lines(tmp_path)[-1]["progress"] <= (time.monotonic() - before) / 0.01
     assert not (tmp_path / "state.json").exists()
 
 
