@@ -16,6 +16,7 @@ otherwise one is started under a name and a port of the tests' own, and removed 
 
 from __future__ import annotations
 
+import hashlib
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,9 +44,10 @@ def free_port() -> str:
 
 
 def test_settings(given: Settings) -> Settings:
-    """The given settings under a project name and a port of the tests' own."""
-    lab = Path(given.lab).stem
-    return replace(given, project=f"{TEST_PREFIX}{lab}-{given.slurm.replace('.', '')}", dashboard=free_port())
+    """The given settings under a port and a project name of the tests' own, another one in each checkout."""
+    checkout = hashlib.sha256(str(given.root).encode()).hexdigest()[:4]
+    name = f"{TEST_PREFIX}{Path(given.lab).stem}-{given.slurm.replace('.', '')}-{checkout}"
+    return replace(given, project=name, dashboard=free_port())
 
 
 test_settings.__test__ = False  # type: ignore[attr-defined]  # a helper, although its name looks like a test's
