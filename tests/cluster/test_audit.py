@@ -145,7 +145,7 @@ def planted(cluster: Cluster, busy: dict[str, Any]) -> Iterator[dict[str, int]]:
     finally:
         for node in ("c1", "c4", "ray-worker-1"):
             cluster.exec(node, ["pkill", "-KILL", "-f", "planted$"], check=False)
-        cluster.exec("c4", ["bash", "-c", "pkill -KILL -f /tmp/byhand/; sleep 0.5; rm -rf /tmp/byhand"], check=False)
+        cluster.exec("c4", ["bash", "-c", "pkill -KILL -f /tmp/byhand/; sleep 2; rm -rf /tmp/byhand"], check=False)
 
 
 def test_each_planted_fault_is_found(cluster: Cluster, busy: dict[str, Any], planted: dict[str, int]) -> None:

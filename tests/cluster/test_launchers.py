@@ -116,6 +116,7 @@ def launch(alice: Slurm, *argv: str, timeout_s: float = 120) -> str:
 
 @pytest.mark.slow
 def test_submitit(cluster: Cluster, submitit: Slurm) -> None:
+    submitit.login.run("rm", "-rf", "counted", "jobs")
     ids = json.loads(launch(submitit, "submit"))
     training = ids["training"]
     wait_for("first steps", lambda: submitit.login.read("counted"), lambda text: int(text or 0) >= 5, timeout_s=60)
