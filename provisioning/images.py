@@ -182,7 +182,7 @@ def _exists(image: str) -> bool:
 def _pull(image: str, say: Say) -> str:
     """Pull; return an empty text, or why not. A registry that says nothing for a few seconds counts as absent."""
     child = subprocess.Popen(["docker", "pull", image], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert child.stdout is not None
+    assert child.stdout is not None  # closed by communicate() on every way out
     if not select.select([child.stdout], [], [], ANSWER_S)[0]:
         child.kill()
         child.communicate()
@@ -213,9 +213,11 @@ def _bootstrap(suite: str, image: str, say: Say) -> None:
     excludes = (FOLDER / "base/files/etc/dpkg/dpkg.cfg.d/lab").read_text().split()
     options += [f"--dpkgopt={word}" for word in excludes]
     with tempfile.TemporaryFile() as errors:
-        make = subprocess.Popen(["mmdebstrap", *options, suite, "-", *mirror], stdout=subprocess.PIPE, stderr=errors)
-        load = subprocess.run(["docker", "import", "-", image], stdin=make.stdout, capture_output=True)
-        if make.wait() or load.returncode:
+        command = ["mmdebstrap", *options, suite, "-", *mirror]
+        # leaving the block closes the pipe: a mmdebstrap whose reader has failed ends too
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as make:
+            load = subprocess.run(["docker", "import", "-", image], stdin=make.stdout, capture_output=True)
+        if make.returncode or load.returncode:
             errors.seek(0)
             output = (errors.read() + load.stderr).decode(errors="replace")
             subprocess.run(["docker", "rmi", image], capture_output=True)
