@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,20 @@ def test_a_ca_file_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("CA_CERTS", str(tmp_path / "none.pem"))
     with pytest.raises(LabError, match="no such file"):
         images._secrets(tmp_path)
+
+
+@pytest.mark.parametrize("fails", ["", "mmdebstrap", "docker"])
+def test_a_bootstrap_leaves_no_open_pipe(fails: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An open pipe is a warning at any later time, and so a failure of whatever test runs then."""
+    for name, work in (("mmdebstrap", "echo root file system"), ("docker", "cat >/dev/null")):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{'exit 3' if name == fails else work}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("DEBIAN_MIRROR", "")
+    if fails:
+        with pytest.raises(LabError, match="the bootstrap failed"):
+            images._bootstrap("trixie", "made:up", print)
+    else:
+        images._bootstrap("trixie", "made:up", print)
+    gc.collect()
