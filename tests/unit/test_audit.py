@@ -13,6 +13,7 @@ import pytest
 
 from provisioning.errors import LabError
 from smoke import audit as audit_module
+from smoke import audit_agent
 from smoke.audit import as_json, audit, belief
 from smoke.audit_agent import option, slots, task
 from smoke.audit_find import (
@@ -254,6 +255,7 @@ def test_what_the_agent_reports() -> None:
            "raylet": {"node": "n", "gcs": "h:1", "gpus": 2}}  # fmt: skip
     assert process(row) == Process(7, 1, 2001, "5", "raylet", start="0", job="3", raylet=Raylet("n", "h:1", 2))
     assert process({**row, "now": None}).now_known
+    assert [process({**row, "SLURM_STEP_ID": step}).step for step in ("0", "-5")] == ["0", ""]
     assert belief({"gpus": 2, "workers": {"30": [[1], "4"]}}, 2) == Belief(2, {30: ((1,), "4")}, 2)
 
 
@@ -276,16 +278,16 @@ def test_an_actor_is_known_by_its_id_and_a_task_by_its_number() -> None:
 
 
 def test_the_agent_reads_what_a_running_python_has_set() -> None:
-    """As a whole, on this machine: the start of a process, and what it has changed since."""
+    """The start of a process, and what it has changed since; of one process, since a host also sees the containers'."""
     code = "import os, sys; os.environ['CUDA_VISIBLE_DEVICES'] = '6'; print(flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], env={"CUDA_VISIBLE_DEVICES": "1", "SLURM_JOB_ID": "3"},
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:  # fmt: skip
         assert child.stdout
         child.stdout.readline()
-        text = subprocess.run([sys.executable, "-I", "-S", "-"], input=audit_module.AGENT.read_text(),
-                              capture_output=True, text=True, check=True).stdout  # fmt: skip
+        found = audit_agent.look_at(str(child.pid), audit_agent.place_of_environ())
         child.communicate(b"")
-    one = next(process(row) for row in json.loads(text)["processes"] if row["pid"] == child.pid)
+    assert found
+    one = process(found[0])
     assert (one.start, one.job) == ("1", "3")
     assert one.now == "6" or not one.now_known, "some machines do not let look into a process"
 
