@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -287,7 +288,7 @@ def test_the_agent_reads_what_a_running_python_has_set() -> None:
         found = audit_agent.look_at(str(child.pid), audit_agent.place_of_environ())
         child.communicate(b"")
     assert found
-    one = process(found[0])
+    one = process({"uid": os.getuid(), **found[0]})
     assert (one.start, one.job) == ("1", "3")
     assert one.now == "6" or not one.now_known, "some machines do not let look into a process"
 
