@@ -94,10 +94,11 @@ class Process:
 
 def process(row: Mapping[str, Any]) -> Process:
     """A process as audit_agent.py reports it."""
-    ray = row.get("raylet")
+    ray, step = row.get("raylet"), row.get("SLURM_STEP_ID", "")
     return Process(
         row["pid"], row["ppid"], row["uid"], row["started"], row["title"], row["start"], row.get("now"), "now" in row,
-        row.get("SLURM_JOB_ID", ""), row.get("SLURM_STEP_ID", ""), row.get("SLURM_STEP_GPUS", ""),
+        # the batch script is no step, or one with a negative number, as the Slurm may be
+        row.get("SLURM_JOB_ID", ""), "" if step.startswith("-") else step, row.get("SLURM_STEP_GPUS", ""),
         row.get("srun", False), Raylet(ray["node"], ray["gcs"], ray["gpus"]) if ray else None,
     )  # fmt: skip
 
