@@ -269,7 +269,7 @@ def test_symmetric_run_on_whole_nodes(cluster: Cluster, jobs: Jobs, driver: str,
     script = SCRIPT.with_name("ray_symmetric.slurm")
     alice.login.put([script, jobs.driver], folders=("logs",))
     argv = [script.name, "python3", jobs.driver.name, *driver.split()]
-    job_id = alice.submit(*argv, options=["--nodes=2", "--gres=gpu:8", "-o", "logs/sym-%j.out"])
+    job_id = alice.submit(*argv, options=["--nodes=2", "--gres=gpu:1", "-o", "logs/sym-%j.out"])
     job = alice.wait_state(job_id, FINAL, timeout_s=150)
     log = alice.login.read(f"logs/sym-{job_id}.out")
     assert (job.state, job.fields["ExitCode"]) == end, log
