@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from provisioning.errors import LabError
+from provisioning.versions import SUITES
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Slurm lines that can be chosen with SLURM=, and the default.
-SLURM_LINES = ("24.11", "26.05")
+SLURM_LINES = tuple(SUITES)
 DEFAULT_PROJECT = "slurm-ray-lab"
 _PROJECT = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 

@@ -10,13 +10,8 @@ from rich.table import Table
 from provisioning import ray_api
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
+from provisioning.plan_config import parse_rows
 from provisioning.settings import Settings
-
-
-def parse_node(line: str) -> dict[str, str]:
-    """One line of ``scontrol -o show node`` (or job) as a map; see scontrol(1). Values with blanks keep them."""
-    parts = re.split(r"\s+(?=[A-Za-z/:_]+=)", line.strip())
-    return dict(part.split("=", 1) for part in parts if "=" in part)
 
 
 def gpus_in(tres: str) -> int:
@@ -30,10 +25,9 @@ def _nodes_table(cluster: Cluster) -> Table:
     for column in ("node", "state", "GPUs used", "GPUs free", "CPUs used", "reason"):
         table.add_column(column)
     text = cluster.exec("slurmctld", ["scontrol", "-o", "show", "node"], timeout_s=15).stdout
-    for line in text.splitlines():
-        node = parse_node(line)
+    for name, node in parse_rows(text, "NodeName").items():
         total, used = gpus_in(node.get("CfgTRES", "")), gpus_in(node.get("AllocTRES", ""))
-        table.add_row(node["NodeName"], node["State"].lower(), str(used), str(total - used),
+        table.add_row(name, node["State"].lower(), str(used), str(total - used),
                       f"{node['CPUAlloc']} of {node['CPUTot']}", node.get("Reason", ""))  # fmt: skip
     return table
 

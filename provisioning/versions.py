@@ -10,7 +10,6 @@ RAY = "".join(re.findall(r"(?m)^ray(?:\[\w+\])?==(\S+)", LOCK.read_text()))
 SUITES = {"24.11": "trixie", "26.05": "forky"}
 """Slurm line -> the Debian suite that carries it."""
 
-DEFAULT_LINE = "24.11"
 PULLED_BASE = "debian:{suite}-slim"
 BOOTSTRAPPED_BASE = "slurm-ray-lab/debian:{suite}"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from provisioning.cluster import Cluster
+from provisioning.plan_config import parse_rows
 from provisioning.slurmtypes import expand_hosts
-from provisioning.status import parse_node
 
 
 def test_c1_has_8_a100_from_the_yaml_to_a_job(cluster: Cluster) -> None:
@@ -16,7 +16,8 @@ def test_c1_has_8_a100_from_the_yaml_to_a_job(cluster: Cluster) -> None:
     line = next(line for line in conf.splitlines() if line.startswith(f"NodeName={nodes.name} "))
     assert f" Gres={nodes.gres} " in f"{line} "
     assert cluster.exec("login", ["sinfo", "-hN", "-n", "c1", "-o", "%G"], user="alice").stdout.split()[0] == nodes.gres
-    node = parse_node(cluster.exec("slurmctld", ["scontrol", "-o", "show", "node", "c1"]).stdout)
+    text = cluster.exec("slurmctld", ["scontrol", "-o", "show", "node", "c1"]).stdout
+    node = parse_rows(text, "NodeName")["c1"]
     assert "gres/gpu=8" in node["CfgTRES"]
     devices = cluster.exec("c1", ["stat", "-c", "%F %t:%T", *[f"/dev/nvidia{index}" for index in range(8)]]).stdout
     assert set(devices.splitlines()) == {"character special file 1:3"}
@@ -27,7 +28,7 @@ def test_c1_has_8_a100_from_the_yaml_to_a_job(cluster: Cluster) -> None:
 
 def test_every_node_has_what_the_yaml_says(cluster: Cluster) -> None:
     text = cluster.exec("slurmctld", ["scontrol", "-o", "show", "node"]).stdout
-    nodes = {node["NodeName"]: node for node in map(parse_node, text.splitlines())}
+    nodes = parse_rows(text, "NodeName")
     assert sorted(nodes) == sorted(cluster.nodes())
     for name, node in nodes.items():
         assert (node["CPUTot"], node["RealMemory"], node["Gres"]) == ("64", "515000", "gpu:a100:8"), name

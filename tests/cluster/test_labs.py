@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from provisioning.cluster import Cluster
+from provisioning.plan_config import parse_rows
 from provisioning.pytest_plugin import own_lab
 from provisioning.slurmtypes import expand_hosts, parse_gres, parse_memory_mb
-from provisioning.status import parse_node
 from provisioning.waiting import wait_for
 from smoke.slurm import Slurm
 
@@ -73,7 +73,7 @@ PURPOSE = {"ci": ci, "preempt-partition": preempt_partition, "shards": shards, "
 
 def test_the_lab_is_what_its_yaml_says_and_does_what_it_is_for(other: Cluster) -> None:
     text = other.exec("slurmctld", ["scontrol", "-o", "show", "node"]).stdout
-    found = {node["NodeName"]: node for node in map(parse_node, text.splitlines())}
+    found = parse_rows(text, "NodeName")
     for nodes in other.lab.nodes:
         for name in expand_hosts(nodes.name):
             assert int(found[name]["CPUTot"]) == nodes.cpus

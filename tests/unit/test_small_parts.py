@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from provisioning.errors import LabError
+from provisioning.plan_config import parse_rows
 from provisioning.ready import parse_sinfo
 from provisioning.secretfiles import MAKERS, ensure_secrets
 from provisioning.settings import Settings
-from provisioning.status import gpus_in, parse_node
+from provisioning.status import gpus_in
 from provisioning.waiting import wait_for
 
 
@@ -99,8 +100,11 @@ def test_a_drain_by_slurm_itself_is_not_ready() -> None:
 
 
 def test_scontrol_show_node() -> None:
-    node = parse_node("NodeName=c1 Arch=x86_64 CPUAlloc=8 OS=Linux 6.1 #1 SMP CfgTRES=cpu=64,gres/gpu=8 "
-                      "AllocTRES=cpu=8,gres/gpu=3 Reason=on purpose [root@2026-01-01]")  # fmt: skip
+    text = ("NodeName=c1 Arch=x86_64 CPUAlloc=8 OS=Linux 6.1 #1 SMP CfgTRES=cpu=64,gres/gpu=8 "
+            "AllocTRES=cpu=8,gres/gpu=3 Reason=on purpose [root@2026-01-01]")  # fmt: skip
+    rows = parse_rows(text, "NodeName")
+    assert list(rows) == ["c1"]
+    node = rows["c1"]
     assert node["NodeName"] == "c1"
     assert gpus_in(node["CfgTRES"]) == 8
     assert gpus_in(node["AllocTRES"]) == 3
