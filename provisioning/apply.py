@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from provisioning.accounting import add_named_qos, settle_accounting
 from provisioning.apply_steps import REASON, Step, make_steps
-from provisioning.cluster import Cluster, run_local
+from provisioning.cluster import Cluster
 from provisioning.errors import LabError
 from provisioning.plan import make_plan
 from provisioning.plan_config import LINE_FILES, held_back, parse_config, parse_rows
@@ -73,7 +72,7 @@ class Applier:
                 self.cluster.compose("up", "--detach", "--no-build", "--no-deps", *step.on)
                 self._wait_controller()
             case "remove":
-                self._remove(step.on)
+                self.cluster.remove(step.on)
             case "reconfigure":
                 self._reconfigure()
             case "restart":
@@ -145,15 +144,6 @@ class Applier:
         if ours:
             self._scontrol("update", f"NodeName={','.join(ours)}", "State=RESUME")
 
-    def _remove(self, services: tuple[str, ...]) -> None:
-        containers = self.cluster.containers()
-        names = [containers[service].name for service in services if service in containers]
-        if names:
-            run_local(["docker", "stop", "--time", "15", *names], timeout_s=120)
-            removed = run_local(["docker", "rm", "--force", "--volumes", *names], timeout_s=120)
-            if removed.exit_code:
-                raise LabError(f"containers are left: {removed.last_lines}", "make apply again")
-
     # -- slurmctld
 
     def _wait_controller(self) -> None:
@@ -202,8 +192,7 @@ class Applier:
     def _write_former(self) -> None:
         for path in LINE_FILES:
             if path in self.former:
-                target = Path(self.cluster.settings.generated / path)
-                target.write_text(self.former[path], encoding="utf-8", newline="\n")
+                self.cluster.write_file(path, self.former[path])
 
 
 def refuse_other_cluster(cluster: Cluster, facts: Facts) -> None:

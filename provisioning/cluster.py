@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,12 +195,12 @@ class Cluster:
             )
         return result
 
-    def compose(self, *args: str, timeout_s: float = 300, check: bool = True) -> Result:
-        """Run docker compose on the lab's files. With ``check`` raises LabError if it fails."""
+    def compose(self, *args: str, generated: Path | None = None, timeout_s: float = 300, check: bool = True) -> Result:
+        """Run docker compose on the lab's files (or another generated one). With ``check`` a failure is a LabError."""
         folder = self.settings.root / "compose"
         result = run_local(
             ["docker", "compose", "--ansi", "never", "-p", self.settings.project, "--project-directory", str(folder),
-             "-f", str(folder / "compose.yaml"), "-f", str(self.settings.generated / COMPOSE_FILE), *args],
+             "-f", str(folder / "compose.yaml"), "-f", str(generated or self.settings.generated / COMPOSE_FILE), *args],
             env={**os.environ, **self.compose_environment()}, timeout_s=timeout_s,
         )  # fmt: skip
         if check and result.exit_code:
@@ -221,6 +221,17 @@ class Cluster:
     def containers(self) -> dict[str, Container]:
         """The project's containers by service, running or not. Raises LabError if the engine does not answer."""
         return list_containers(self.settings.project)
+
+    def remove(self, services: Iterable[str]) -> None:
+        """Stop containers within their grace and remove them. Raises LabError if one is left."""
+        containers = self.containers()
+        names = [containers[service].name for service in services if service in containers]
+        if not names:
+            return
+        run_local(["docker", "stop", "--time", "15", *names], timeout_s=120)
+        removed = run_local(["docker", "rm", "--force", "--volumes", *names], timeout_s=120)
+        if removed.exit_code:
+            raise LabError(f"containers are left: {removed.last_lines}", "the same command again")
 
     def log_tail(self, service: str, lines: int = 8) -> str:
         """The last lines of a service's log."""

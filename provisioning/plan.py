@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from provisioning.accounting import Change, desired_accounting, plan_accounting
-from provisioning.cluster import FIXED_SERVICES, Cluster
+from provisioning.cluster import COMPOSE_FILE, FIXED_SERVICES, Cluster
 from provisioning.lab import Lab
 from provisioning.plan_config import SLURM_CONF, drift, held_back, line_changes
-from provisioning.plan_facts import COMPOSE_FILE, HASH_LABEL, Facts, read_facts
+from provisioning.plan_facts import HASH_LABEL, Facts, read_facts
 from provisioning.render import render
 from provisioning.render.compose import node_names, ray_worker_names
 from provisioning.settings import Settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,14 +12,13 @@ from typing import TypeVar
 
 from provisioning.accounting import Accounting, read_accounting
 from provisioning.accounting_read import Run
-from provisioning.cluster import Cluster, Container, run_local
+from provisioning.cluster import COMPOSE_FILE, Cluster, Container
 from provisioning.errors import LabError
 from provisioning.plan_config import Row, parse_config, parse_rows
 from provisioning.render import render
 
 T = TypeVar("T")
 HASH_LABEL = "com.docker.compose.config-hash"
-COMPOSE_FILE = "compose.yaml"
 
 
 @dataclass(frozen=True)
@@ -59,13 +57,8 @@ def _beside(folder: Path, text: str) -> Iterator[Path]:
 
 def service_hashes(cluster: Cluster) -> dict[str, str]:
     """Compose's hash of each service's definition as the YAML wants it; the containers carry theirs as a label."""
-    folder = cluster.settings.root / "compose"
     with _beside(cluster.settings.generated, render(cluster.lab)[COMPOSE_FILE]) as path:
-        done = run_local(
-            ["docker", "compose", "-p", cluster.settings.project, "--project-directory", str(folder),
-             "-f", str(folder / "compose.yaml"), "-f", str(path), "config", "--hash", "*"],
-            env={**os.environ, **cluster.compose_environment()},
-        )  # fmt: skip
+        done = cluster.compose("config", "--hash", "*", generated=path, timeout_s=60, check=False)
     if done.exit_code:
         raise LabError(f"docker compose config: {done.last_lines}", "make check")
     return dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip())

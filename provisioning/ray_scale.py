@@ -12,9 +12,9 @@ from dataclasses import replace
 import yaml
 
 from provisioning import ray_api
-from provisioning.cluster import COMPOSE_FILE, Cluster, run_local
+from provisioning.cluster import COMPOSE_FILE, Cluster
 from provisioning.errors import LabError
-from provisioning.lab import Lab
+from provisioning.lab import Lab, RayNodes
 from provisioning.progress import Progress
 from provisioning.ready import wait_ray
 from provisioning.render.compose import compose_yaml, ray_worker_names
@@ -23,7 +23,7 @@ from provisioning.up import refuse_other_owner
 from provisioning.waiting import wait_for
 
 #: As many as a YAML may ask for.
-MOST = 64
+MOST: int = RayNodes.__dataclass_fields__["count"].metadata["bounds"][1]
 READY_S = 120.0
 
 
@@ -69,7 +69,7 @@ def ray_scale(settings: Settings, text: str) -> int:
             scaled.compose("up", "--detach", "--no-build", "--no-deps", *new)
         if surplus:
             progress.say("ray", f"stopping {', '.join(surplus)}")
-            _remove([containers[name].name for name in surplus])
+            scaled.remove(surplus)
         wait_ray(scaled, progress, READY_S)
         wait_for("Ray workers that are to go", lambda: sorted({*surplus} & {*ray_api.alive_nodes(scaled)}),
                  lambda left: not left, timeout_s=30, show=", ".join, look_at="make logs NODE=ray-head")  # fmt: skip
@@ -77,11 +77,3 @@ def ray_scale(settings: Settings, text: str) -> int:
             said = cluster.lab.ray.workers.count
             progress.say("note", f"the YAML says {said}: make plan shows it, make apply goes back to it")
     return 0
-
-
-def _remove(containers: list[str]) -> None:
-    """Stop them as Ray likes it, drained, and remove them."""
-    run_local(["docker", "stop", "--time", "15", *containers], timeout_s=120)
-    removed = run_local(["docker", "rm", "--force", "--volumes", *containers], timeout_s=120)
-    if removed.exit_code:
-        raise LabError(f"containers are left: {removed.last_lines}", "the same command again")

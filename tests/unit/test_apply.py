@@ -125,6 +125,8 @@ class FakeCluster:
         self.log.append(f"compose {' '.join(args)}")
         return Result(0, "", "")
 
+    write_file = Cluster.write_file
+
     def write_files(self) -> list[str]:
         self.log.append("write")
         return []
