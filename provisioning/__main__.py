@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from provisioning.errors import LabError
+from provisioning.errors import LabError, print_error
 from provisioning.settings import Settings
 
 # Each command imports what it needs when it runs: `up` on a running lab is to take a second, not three.
@@ -164,9 +164,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return COMMANDS[args.command][0](Settings.from_env(), args)
     except LabError as error:
-        print(f"error: {error}", file=sys.stderr)
-        if error.hint:
-            print(f"  next: {error.hint}", file=sys.stderr)
+        print_error(error)
         return 1
     except KeyboardInterrupt:
         print(f"interrupted: {args.command} can be run again", file=sys.stderr)

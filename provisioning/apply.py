@@ -17,12 +17,12 @@ from provisioning.plan import make_plan
 from provisioning.plan_config import LINE_FILES, held_back, parse_config, parse_rows
 from provisioning.plan_facts import Facts, files_in_use, read_facts, sacctmgr_run
 from provisioning.progress import Progress
-from provisioning.ready import registered, wait_nodes, wait_ray
+from provisioning.ready import wait_nodes, wait_ray, wait_registered
 from provisioning.settings import Settings
 from provisioning.up import refuse_other_owner
 from provisioning.waiting import wait_for
 
-READY_S = 120.0
+READY_S, REGISTERED_S = 120.0, 60.0
 #: How long jobs may take to leave a node: those that just ended, and those that were ended by force.
 LEAVE_S, FORCED_LEAVE_S = 5.0, 60.0
 #: slurmctld answers once more before it finds that it cannot live with its new files: it must answer this often.
@@ -78,7 +78,7 @@ class Applier:
             case "restart":
                 self.cluster.compose("restart", *step.on)
             case "accounting":
-                self._wait_registered()
+                wait_registered(self.cluster, self.progress, REGISTERED_S)
                 settle_accounting(self.cluster.lab, sacctmgr_run(self.cluster))
             case "resume":
                 self._resume(step.on)
@@ -149,10 +149,6 @@ class Applier:
     def _wait_controller(self) -> None:
         wait_for("slurmctld", lambda: self._scontrol("ping"), lambda text: "is UP" in text, timeout_s=60,
                  look_at="make logs NODE=slurmctld")  # fmt: skip
-
-    def _wait_registered(self) -> None:
-        wait_for("slurmdbd: registration of the cluster", lambda: registered(self.cluster), timeout_s=60,
-                 look_at="make logs NODE=slurmdbd, make logs NODE=slurmctld")  # fmt: skip
 
     def _reads_its_files(self) -> bool:
         config = parse_config(self._scontrol("show", "config", check=False))

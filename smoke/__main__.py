@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import sys
 
-from provisioning.errors import LabError
+from provisioning.errors import LabError, print_error
 
 #: command: (module with main(argv) -> exit status, help)
 COMMANDS = {
@@ -39,9 +39,7 @@ def main(argv: list[str]) -> int:
     try:
         status: int = importlib.import_module(COMMANDS[name][0]).main(rest)
     except LabError as error:
-        print(f"error: {error.what}", file=sys.stderr)
-        if error.hint:
-            print(f"  next: {error.hint}", file=sys.stderr)
+        print_error(error)
         return 1
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)

@@ -18,6 +18,7 @@ from provisioning.accounting import apply_accounting, desired_accounting, plan_a
 from provisioning.cluster import Cluster, Result
 from provisioning.errors import LabError
 from provisioning.lab import Lab
+from provisioning.plan_facts import sacctmgr_run
 from provisioning.waiting import wait_for
 from smoke.clock import Clock
 from smoke.parts import Parts
@@ -135,10 +136,8 @@ class Stage(Parts):
         self._become(lab, changed)
 
     def _become(self, before: Lab, after: Lab) -> None:
-        def sacctmgr(argv: list[str], stdin: str | None = None) -> str:
-            return self.cluster.exec("slurmctld", argv, stdin=stdin).stdout
-
-        apply_accounting(plan_accounting(desired_accounting(after), desired_accounting(before)), sacctmgr)
+        changes = plan_accounting(desired_accounting(after), desired_accounting(before))
+        apply_accounting(changes, sacctmgr_run(self.cluster))
         if Cluster(self.cluster.settings, after).write_files():
             self.reconfigure()
             self.wait_login()

@@ -11,6 +11,7 @@ from provisioning.cluster import Cluster
 from provisioning.errors import LabError
 from provisioning.lab import Lab
 from provisioning.load import load_text
+from provisioning.plan_facts import sacctmgr_run
 from provisioning.waiting import wait_for
 from smoke.slurm import SACCT_FIELDS, Row, Slurm
 
@@ -134,11 +135,7 @@ def lab_with_more(text: str) -> Lab:
 
 def settle(cluster: Cluster, lab: Lab) -> list[Change]:
     """Make the running accounting what a lab says. Raises LabError if a difference is left."""
-
-    def sacctmgr(argv: list[str], stdin: str | None = None) -> str:
-        return cluster.exec("slurmctld", argv, stdin=stdin).stdout
-
-    return settle_accounting(lab, sacctmgr)
+    return settle_accounting(lab, sacctmgr_run(cluster))
 
 
 @contextmanager
