@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import socket
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -249,9 +250,10 @@ def list_containers(project: str) -> dict[str, Container]:
     import requests
 
     try:
+        _connect_once()
         with contextlib.closing(docker.from_env(timeout=30)) as client:
             rows = client.api.containers(all=True, filters={"label": f"{PROJECT_LABEL}={project}"})
-    except (docker.errors.DockerException, requests.RequestException) as error:
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
         denied = "ermission denied" in str(error)
         hint = "usermod -aG docker $USER, then log in again" if denied else "make up starts it"
         raise LabError(f"the container engine does not answer: {error}", hint) from error
@@ -263,6 +265,15 @@ def list_containers(project: str) -> dict[str, Container]:
         found[service] = Container(service, row["Names"][0].lstrip("/"), row["State"],
                                    health if row["State"] == "running" else "", row["Image"], labels)  # fmt: skip
     return found
+
+
+def _connect_once() -> None:
+    """Raise OSError if nobody listens on the engine's socket: docker's own client would leave its end of it open."""
+    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(10)
+            probe.connect(host.removeprefix("unix://"))
 
 
 def _compose_hint(stderr: str) -> str:

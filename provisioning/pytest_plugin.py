@@ -68,7 +68,6 @@ def is_up(cluster: Cluster) -> bool:
 def own_lab(given: Settings) -> Iterator[Cluster]:
     """A lab of the tests' own, from nothing to nothing, beside whatever else runs on this host."""
     own = Cluster.open(test_settings(given))
-    ensure_engine(print)
     destroy(own.settings)  # what a killed run may have left under this name
     try:
         up(own.settings)
@@ -81,6 +80,7 @@ def own_lab(given: Settings) -> Iterator[Cluster]:
 def lab(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The lab, ready. If a test fails, what a person would look at first is printed before the lab goes."""
     given = Cluster.open(Settings.from_env())
+    ensure_engine(print)
     if is_up(given):
         up(given.settings)
         yield given
