@@ -120,8 +120,8 @@ test-unit: $(READY) ## unit tests, no containers, a few seconds
 	$(UNIT) tests/unit -q
 
 .PHONY: test-properties
-test-properties: $(READY) ## property tests and fuzzing, no containers
-	$(UNIT) -p _hypothesis_pytestplugin tests/properties -q
+test-properties: $(READY) ## property tests, fuzzing, payloads, no containers
+	$(UNIT) -p _hypothesis_pytestplugin tests/properties tests/payloads -q
 
 # One after the other on one lab: some tests change its configuration for a moment.
 ON_A_LAB := $(PY) -m pytest tests/cluster tests/scenarios

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -28,13 +29,18 @@ class Workload:
 
 
 def workload(lab: Lab, clock: Clock) -> Workload:
-    """Three of four nodes are taken for up to 2 minutes; the first in line wants all four."""
+    """Three of four nodes are taken for some minutes; the first in line wants all four.
+
+    The gap is wider than the short job's limit by more than a step of backfill's grid: whatever the second of the
+    minute is, the short job fits.
+    """
     room = machine.room(lab, nodes=4, gpus=8)
-    line = (model.Request("first", 4, 1), model.Request("short", 1, 1), model.Request("long", 1, 5))
+    gap_min = 2 + math.ceil(quanta.resolution_s(lab) / 60)
+    line = (model.Request("first", 4, 1), model.Request("short", 1, 1), model.Request("long", 1, gap_min + 2))
     scale = clock.second_per_min
     runs_s = quanta.backfill_s(lab) + 14 * scale
     work_s = {"runs": runs_s, "first": 5 * scale, "short": 6 * scale, "long": 3 * scale}
-    return Workload(clock, room.nodes, room.gpus, model.Request("runs", 3, 2), line, work_s)
+    return Workload(clock, room.nodes, room.gpus, model.Request("runs", 3, gap_min), line, work_s)
 
 
 def predict(lab: Lab, work: Workload) -> list[Prediction]:

@@ -94,6 +94,16 @@ def test_a_long_job_may_pass_on_a_node_nobody_needs() -> None:
     assert backfill.passes(4, [job("runs", 3, 60)], [job("first", 3, 30), job("long", 1, 600)]) == ["long"]
 
 
+def test_a_job_that_nearly_fills_the_gap_passes_by_luck_of_the_grid() -> None:
+    """Slurm rounds planned starts down to the minute: seen at second 57, a limit of 1 did not fit a gap of 2."""
+    job = backfill.Request
+    gap = [job("runs", 3, 2)], [job("first", 4, 1), job("short", 1, 1)]
+    assert backfill.passes(4, *gap) == ["short"]
+    assert backfill.passes(4, *gap, grid_min=1) == []
+    wider = [job("runs", 3, 3)], gap[1]
+    assert backfill.passes(4, *wider) == backfill.passes(4, *wider, grid_min=1) == ["short"]
+
+
 def test_fairshare_halves() -> None:
     assert fairshare.factor(0, 0.5) == 1
     assert fairshare.factor(0.5, 0.5) == 0.5

@@ -9,8 +9,10 @@ import pytest
 
 from provisioning.lab import Lab
 from provisioning.load import load_lab
+from smoke import quanta
 from smoke.clock import Clock
-from smoke.scenarios import SCENARIOS, preemption_modes
+from smoke.models import backfill as model
+from smoke.scenarios import SCENARIOS, backfill, preemption_modes
 from smoke.verdict import Prediction
 
 
@@ -51,6 +53,17 @@ def test_the_course_s_figures(lab: Lab) -> None:
 def test_a_slower_clock_leaves_less_room_for_the_scheduler_s_quanta(lab: Lab) -> None:
     fast, slow = (predicted(lab, "fragmentation", scale)["gang's wait"] for scale in (0.5, 5))
     assert slow.upper - slow.predicted < fast.upper - fast.predicted
+
+
+@pytest.mark.parametrize("resolution_s", [1, 60, 300])
+def test_backfill_does_not_depend_on_the_second_of_the_minute(lab: Lab, resolution_s: int) -> None:
+    """The short job passes and the long one does not, wherever a step of backfill's grid begins."""
+    parameters = {**lab.slurm.scheduler_parameters, "bf_resolution": resolution_s}
+    lab = dataclasses.replace(lab, slurm=dataclasses.replace(lab.slurm, scheduler_parameters=parameters))
+    work = backfill.workload(lab, Clock(1.0))
+    asked = len(work.nodes), [work.running], work.queue
+    grid_min = quanta.resolution_s(lab) / 60
+    assert model.passes(*asked) == model.passes(*asked, grid_min=grid_min) == ["short"]
 
 
 def test_backfill_bounds_follow_the_lab_s_interval(lab: Lab) -> None:
