@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from provisioning.errors import LabError
+from provisioning.hostzone import zone_of
 from provisioning.lab import Lab
 from provisioning.load import load_lab
 from provisioning.render import render
@@ -215,7 +216,7 @@ class Cluster:
             "LAB_SLURM": self.settings.slurm,
             "LAB_GENERATED": str(self.settings.generated),
             "LAB_DASHBOARD": self.dashboard,
-            "LAB_TZ": self.lab.timezone,
+            "LAB_TZ": zone_of(self.lab.timezone),
             "LAB_CHECKOUT": str(self.settings.root),
         }
 

@@ -231,7 +231,7 @@ class Lab:
 
     name: str = param("name", MISSING, help="the lab's name; the file is NAME.yaml")
     description: str = param("text", help="one sentence for people")
-    timezone: str = param("text", "UTC", help="time zone of every container, such as Europe/Berlin")
+    timezone: str = param("text", "host", help="time zone of every container: host (as this machine), or Europe/Berlin")
     slurm: Slurm = field(default_factory=Slurm, metadata={"help": "the cluster-wide part of slurm.conf"})
     nodes: tuple[Nodes, ...] = field(default=(), metadata={"help": "compute nodes"})
     partitions: tuple[Partition, ...] = field(default=(), metadata={"help": "partitions"})

@@ -8,6 +8,7 @@ import zoneinfo
 
 from provisioning import slurmtypes
 from provisioning.checks.report import Report
+from provisioning.hostzone import HOST
 from provisioning.lab import RayNodes
 from provisioning.problems import nearest, shown
 
@@ -57,6 +58,8 @@ def _check_set(report: Report, path: str, nodes: RayNodes) -> None:
 
 def _check_zone(report: Report, name: str) -> None:
     """The zone must exist; where the host has no table of zones, its form has to do."""
+    if name == HOST:
+        return
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(/[A-Za-z0-9_+-]{1,30}){0,2}", name):
         try:
             zoneinfo.ZoneInfo(name)
@@ -68,7 +71,7 @@ def _check_zone(report: Report, name: str) -> None:
     else:
         zones = set()
     hint = nearest(name, zones) if zones else ""
-    report.add("timezone", f"{shown(name)} is no time zone", hint or "write UTC, or a name such as Europe/Berlin")
+    report.add("timezone", f"{shown(name)} is no time zone", hint or "write host, UTC, or a name such as Europe/Berlin")
 
 
 def dashboard_address(text: str) -> tuple[str, int] | None:

@@ -169,7 +169,7 @@ CASES = [
     (RAY, "name: small\nports: {dashboard: 'example.org:80'}", "ports.dashboard: 'example.org:80' is no port"),
     (RAY, "name: small\nports: {dashboard: '::1:80'}", "ports.dashboard: '::1:80' is no port"),
     (RAY, "name: small\ntimezone: Europe/Berlim", "timezone: 'Europe/Berlim' is no time zone; did you mean Europe/Berlin?"),
-    (RAY, "name: small\ntimezone: ../etc/passwd", "timezone: '../etc/passwd' is no time zone; write UTC"),
+    (RAY, "name: small\ntimezone: ../etc/passwd", "timezone: '../etc/passwd' is no time zone; write host, UTC"),
     (RAY, "name: Small", "name: Small is no name of a lab"),
 ]  # fmt: skip
 
