@@ -65,12 +65,13 @@ def show(title, strategy, bundles, names):
 
 
 def demands(expected):
-    """What `ray status` lists as asked for by placement groups. The list is renewed every 5 s."""
+    """What `ray status` lists as asked for by placement groups. The list is renewed every 5 s: it may still have a
+    group that is long CREATED, or not yet one that is new, so ask until it has as many as there are."""
     end = time.monotonic() + 15
     while True:
         status = subprocess.run(["ray", "status"], capture_output=True, text=True, timeout=WAIT_S, check=True).stdout
         found = [line.strip() for line in status.splitlines() if line.endswith("pending placement groups")]
-        if len(found) >= expected or time.monotonic() > end:
+        if len(found) == expected or time.monotonic() > end:
             return found
         time.sleep(0.5)
 
