@@ -69,7 +69,8 @@ class Applier:
             case "add qos":
                 add_named_qos(self.cluster.lab, sacctmgr_run(self.cluster))
             case "start" | "make anew":
-                self.cluster.compose("up", "--detach", "--no-build", "--no-deps", *step.on)
+                # a daemon may have to start anew although its container would stay as it is: only its files differ
+                self.cluster.compose("up", "--detach", "--no-build", "--no-deps", "--force-recreate", *step.on)
                 self._wait_controller()
             case "remove":
                 self.cluster.remove(step.on)

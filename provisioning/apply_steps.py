@@ -20,11 +20,12 @@ from provisioning.plan_config import SLURM_CONF, held_back, parse_conf
 from provisioning.plan_facts import Facts
 from provisioning.render import render
 from provisioning.render.compose import node_names
+from provisioning.render.slurmdbd_conf import SPOKEN
 
 #: Why a node is drained; nodes with this reason are resumed at the end of an apply, others are left alone.
 REASON = "make apply"
 #: Parameters whose change a reconfigure does not survive: all Slurm daemons start anew.
-NEEDS_RESTART = frozenset({"HashPlugin", "TLSType", "TLSParameters", "AuthAltTypes", "AuthInfo"})
+NEEDS_RESTART = frozenset(SPOKEN)
 
 
 @dataclass(frozen=True)

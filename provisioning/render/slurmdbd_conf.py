@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from provisioning.lab import Lab
 
+#: How daemons speak to each other: slurmdbd must say the same as slurm.conf, or it understands nobody.
+SPOKEN = ("AuthAltTypes", "AuthInfo", "HashPlugin", "TLSParameters", "TLSType")
+
 
 def slurmdbd_conf(lab: Lab) -> str:
     """The whole slurmdbd.conf of a lab, without StoragePass."""
@@ -22,6 +25,7 @@ def slurmdbd_conf(lab: Lab) -> str:
         # records of a day's class are asked for at once; a second is enough to gather commits
         "CommitDelay=1",
     ]
+    lines += [f"{name}={lab.slurm.extra[name]}" for name in SPOKEN if name in lab.slurm.extra]
     if private:
         lines.append(f"PrivateData={','.join(private)}")
     return "\n".join(lines) + "\n"

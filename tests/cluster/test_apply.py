@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -15,8 +17,11 @@ from provisioning.load import LABS
 from provisioning.plan import Plan, make_plan
 from provisioning.plan_facts import read_facts
 from provisioning.pytest_plugin import own_lab
+from provisioning.up import destroy, up
 from provisioning.waiting import wait_for
 
+#: Half an hour off every zone that a host is likely to have, and without daylight saving.
+ZONE = "Asia/Kolkata"
 CAROL = "  - name: carol\n    uid: 2003\n    accounts: [teaching]\n"
 
 
@@ -57,7 +62,7 @@ class Edited:
 def edited(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edited]:
     path = tmp_path_factory.mktemp("lab") / "edited.yaml"
     text = (LABS / "ci.yaml").read_text(encoding="utf-8")
-    path.write_text(text.replace("name: ci", "name: edited", 1), encoding="utf-8")
+    path.write_text(text.replace("name: ci\n", f"name: edited\ntimezone: {ZONE}\n", 1), encoding="utf-8")
     with own_lab(replace(lab.settings, lab=str(path))) as cluster:
         yield Edited(cluster, path)
 
@@ -152,3 +157,41 @@ def test_a_yaml_with_mistakes_changes_nothing(edited: Edited) -> None:
     finally:
         edited.path.write_text(before, encoding="utf-8")
     assert edited.plan().changes == []
+
+
+def test_a_reset_clears_jobs_and_their_records(edited: Edited) -> None:
+    """Field cases 24 and 25: every daemon has the lab's zone, and a new lab counts from 1 with an empty accounting."""
+    assert edited.first.exec("slurmctld", ["sacct", "-anX", "-S", "1970-01-01", "-o", "JobID"]).stdout.split()
+    destroy(edited.first.settings)
+    up(edited.first.settings)
+    assert edited.first.exec("slurmctld", ["sacct", "-anX", "-S", "1970-01-01", "-o", "JobID"]).stdout.split() == []
+
+    before = datetime.now(ZoneInfo(ZONE)).replace(tzinfo=None, microsecond=0)
+    job = edited.running_job("c1")
+    assert job == "1"
+    zones = {name: edited.cluster.exec(name, ["date", "+%z"]).stdout.strip() for name in edited.first.containers()}
+    assert set(zones.values()) == {"+0530"}, zones
+    edited.run("scancel", job)
+    wait_for("its record", lambda: _sacct(edited, before), lambda rows: "CANCELLED" in rows, timeout_s=30)
+    start = datetime.fromisoformat(_sacct(edited, before).split("|")[1])
+    assert before <= start <= before + timedelta(minutes=2)
+    assert _sacct(edited, before + timedelta(hours=1)) == ""
+
+
+def _sacct(edited: Edited, since: datetime) -> str:
+    """Records of jobs since a local time of the lab, as alice asks for them; sacct leaves out what ended before."""
+    argv = ["sacct", "-nPX", "-S", since.isoformat(), "-E", (since + timedelta(minutes=30)).isoformat(),
+            "-o", "JobID,Start,State"]  # fmt: skip
+    return edited.first.exec("login", argv, user="alice").stdout.strip()
+
+
+def test_what_a_reconfigure_does_not_survive_starts_all_daemons_anew(edited: Edited) -> None:
+    """HashPlugin: old and new daemons would not understand each other."""
+    before = edited.run("stat", "-c", "%Y %i", "/proc/1")
+    edited.edit("slurm:\n", "slurm:\n  extra: {HashPlugin: hash/sha3}\n")
+    edited.apply()
+    assert edited.plan() == Plan()
+    assert edited.run("stat", "-c", "%Y %i", "/proc/1") != before
+    assert "hash/sha3" in edited.run("scontrol", "show", "config")
+    seen = edited.first.exec("login", ["srun", "-N2", "hostname"], user="alice", workdir="/home/alice").stdout.split()
+    assert sorted(seen) == ["c1", "c2"]

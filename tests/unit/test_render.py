@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
@@ -46,3 +48,13 @@ def test_each_gpu_type_has_device_files_of_its_own() -> None:
 
 def test_no_secret_is_rendered() -> None:
     assert "StoragePass" not in "".join(render(load_lab("default")).values())
+
+
+def test_slurmdbd_speaks_as_slurm_conf_says() -> None:
+    """A hash that only slurm.conf names leaves slurmdbd unable to read any message."""
+    lab = load_lab("default")
+    other = replace(lab, slurm=replace(lab.slurm, extra={"HashPlugin": "hash/sha3", "MaxArraySize": "100"}))
+    text = render(other)["etc/slurm/slurmdbd.conf"]
+    assert "HashPlugin=hash/sha3" in text.splitlines()
+    assert "MaxArraySize" not in text
+    assert "HashPlugin" not in render(lab)["etc/slurm/slurmdbd.conf"]
