@@ -95,6 +95,10 @@ scenario: $(READY) ## one phenomenon, measured beside predicted (NAME=, SCALE=)
 scenarios: $(READY) ## all of them, one after the other
 	@$(SMOKE) scenario all $(if $(SCALE),--scale $(SCALE)) $(if $(JSON),--json)
 
+.PHONY: drill
+drill: $(READY) ## a fault to find and mend (NAME=, DO=hint, check or mend)
+	@$(SMOKE) drill $(NAME) $(if $(DO),--do $(DO))
+
 .PHONY: report
 report: $(READY) ## the last result of each scenario as one page (OUT=)
 	@$(SMOKE) report --out $(or $(OUT),report.html)

@@ -31,13 +31,14 @@ class NodeState:
 
     @property
     def ready(self) -> bool:
-        """Whether it takes jobs, or is held back by an operator."""
+        """Whether it takes jobs, or waits for an operator."""
         return not self.flag.strip("-+") and (self.state in USABLE or self.held_back)
 
     @property
     def held_back(self) -> bool:
-        """Whether an operator drained it; Slurm's own drains (a node that has less than it claims) do not count."""
-        return self.state in HELD_BACK and "lower than configured" not in self.reason
+        """Whether it waits for an operator: drained by hand, or by Slurm, which leaves it so after what was wrong is
+        mended. A node that still has less than it claims is ``inval`` instead."""
+        return self.state in HELD_BACK
 
     def __str__(self) -> str:
         """For a message: ``c1 down* (Not responding)``."""
@@ -92,7 +93,10 @@ def wait_nodes(cluster: Cluster, progress: Progress, timeout_s: float) -> None:
     held = [str(state) for state in states.values() if state.held_back]
     idle = len(states) - len(held)
     progress.waiting("slurm", "")
-    progress.say("slurm", f"{idle} nodes ready" + (f"; held back by hand: {', '.join(held)}" if held else ""))
+    progress.say("slurm", f"{idle} nodes ready")
+    if held:
+        cure = "scontrol update NodeName=NAME State=RESUME"
+        progress.say("slurm", f"out of use until an operator says so ({cure}): {', '.join(held)}")
 
 
 def _logs(cluster: Cluster, message: str) -> str:

@@ -94,9 +94,12 @@ def test_a_node_that_backfill_keeps_for_a_waiting_job_is_ready() -> None:
     assert [state.ready for state in states.values()] == [True, True, False]
 
 
-def test_a_drain_by_slurm_itself_is_not_ready() -> None:
+def test_a_node_that_has_less_than_it_claims_is_not_ready_and_mended_it_waits_for_an_operator() -> None:
     reason = "gres/gpu count reported lower than configured (4 < 8)"
-    assert not parse_sinfo(f"c1|drained|{reason}\n")["c1"].ready
+    assert not parse_sinfo(f"c1|inval|{reason}\n")["c1"].ready
+    mended = parse_sinfo(f"c1|drained|{reason}\n")["c1"]
+    assert mended.ready
+    assert mended.held_back
 
 
 def test_scontrol_show_node() -> None:

@@ -1,0 +1,46 @@
+"""A node that somebody took out of use, and forgot."""
+
+from __future__ import annotations
+
+from provisioning.cluster import Cluster
+from smoke.drill import Drill, operator
+from smoke.drills.nodes import gpu_nodes, out_of_use, submit_over_all
+
+REASON = "fan replaced, please test"
+
+
+def _node(cluster: Cluster) -> str:
+    return gpu_nodes(cluster.lab)[-1]
+
+
+def plant(cluster: Cluster) -> None:
+    """Drain the last node, as for a repair that is long over."""
+    operator(cluster, "scontrol", "update", f"NodeName={_node(cluster)}", "State=DRAIN", f"Reason={REASON}")
+    submit_over_all(cluster)
+
+
+def trouble(cluster: Cluster) -> str:
+    """Whether the node is still out of use."""
+    return out_of_use(cluster, _node(cluster))
+
+
+def mend(cluster: Cluster) -> None:
+    """Give the node back."""
+    if trouble(cluster):
+        operator(cluster, "scontrol", "update", f"NodeName={_node(cluster)}", "State=RESUME")
+
+
+DRILL = Drill(
+    name="drained-node",
+    title="My job waits, but the cluster is empty",
+    story="""A user's job asks for every GPU node. Nothing else runs, and yet it waits.""",
+    hints=(
+        "squeue shows the job's reason; sinfo -R lists nodes that are out of use, who took them out, and why.",
+        "A drained node finishes its jobs and gets no new ones. It does not come back by itself: somebody said so.",
+        """As operator (make shell AS=root): scontrol update NodeName=NODE State=RESUME. The job starts within
+        seconds.""",
+    ),
+    plant=plant,
+    trouble=trouble,
+    mend=mend,
+)
