@@ -144,6 +144,10 @@ test-slow: $(READY) ## the long ones: every scenario, faults (SLURM=)
 bench-up: $(READY) ## seconds and memory of starting the lab, beside Ray alone
 	@$(PY) -m tests.bench_up
 
+.PHONY: bench-ray
+bench-ray: $(READY) ## rates of the lab's Ray beside this host's; start inside a job
+	@$(PY) -m tests.bench_ray
+
 ##@ Upkeep
 .PHONY: images
 images: $(READY) ## build the images without starting anything

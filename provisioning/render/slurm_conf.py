@@ -46,6 +46,9 @@ FIXED = (
         "lua",
         "sbatch --export=NONE needs a right that slurmd has not in a container: see job_submit.lua in the image",
     ),
+    ("Prolog", "/usr/local/lib/lab/prolog", "each job has a directory of its own for temporary files, as TMPDIR"),
+    ("TaskProlog", "/usr/local/lib/lab/task-prolog", ""),
+    ("Epilog", "/usr/local/lib/lab/epilog", "what a job leaves running, and its temporary files, go with it"),
     ("MailProg", "/bin/true", "there is no mail here, and no error line for it"),
 )
 #: Parameters that the lab writes itself; `extra` may not repeat them.

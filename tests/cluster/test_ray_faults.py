@@ -145,6 +145,14 @@ def test_a_gcs_server_that_was_killed_comes_back_by_itself_with_everything(ray: 
     assert (counted["count"], counted["pid"], counted["group"]) == (4, survivors["pid"], "CREATED")
 
 
+def test_a_head_whose_container_was_made_anew_has_the_logs_of_its_jobs(ray: Set, survivors: dict[str, Any]) -> None:
+    """As make down and make up, or an apply that changes the head, do it."""
+    was = ray.alive()["ray-head"]
+    ray.cluster.compose("up", "--detach", "--no-build", "--no-deps", "--force-recreate", "ray-head")
+    ray.wait_whole("ray-head", was)
+    check_all_there(ray, survivors)
+
+
 # -- workers
 
 
