@@ -1,0 +1,255 @@
+"""Slurm when parts of it die, freeze, move or are cut off: for real, in the order of the file, on one running lab.
+
+Each test leaves the lab whole. Bounds are the promise (a node is idle 30 s after its return, slurmctld is back after
+10 s) and, beside it, what a busy machine may need for the same.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from provisioning.cluster import Cluster, run_local
+from provisioning.ready import node_states
+from provisioning.up import up
+from provisioning.waiting import wait_for
+from tests.cluster.people import Person
+
+pytestmark = pytest.mark.slow
+
+NODE = "c3"
+#: Promised for a node that is back: idle within so many seconds; and for slurmctld to answer again.
+IDLE_S, CONTROLLER_S = 30, 10
+#: A busy machine may need so many times that.
+BUSY = 2
+#: The controller is not stalled by a node's absence: an answer takes no longer.
+ANSWER_S = 5
+
+
+def docker(*argv: str) -> str:
+    """What a docker command printed; it must not fail."""
+    done = run_local(["docker", *argv], timeout_s=90)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def state(cluster: Cluster, node: str = NODE) -> str:
+    return str(node_states(cluster)[node])
+
+
+def wait_idle(cluster: Cluster, node: str = NODE) -> float:
+    """Wait until a node takes jobs; return the seconds it took."""
+    begun = time.monotonic()
+    wait_for(f"{node} idle", lambda: state(cluster, node), lambda text: text == f"{node} idle",
+             timeout_s=IDLE_S * BUSY, look_at=f"make logs NODE={node}")  # fmt: skip
+    return time.monotonic() - begun
+
+
+def wait_noticed(cluster: Cluster, node: str = NODE) -> None:
+    """Wait until slurmctld calls a silent node DOWN; it must answer quickly all the while."""
+    slowest = 0.0
+
+    def ask() -> str:
+        nonlocal slowest
+        begun = time.monotonic()
+        now = state(cluster, node)
+        slowest = max(slowest, time.monotonic() - begun)
+        return now
+
+    bound = cluster.lab.slurm.slurmd_timeout * 1.7 + 30
+    wait_for(f"{node} down", ask, lambda text: text.startswith(f"{node} down"), timeout_s=bound)
+    assert slowest < ANSWER_S * BUSY, f"an answer took {slowest:.1f} s"
+
+
+def submit_two(person: Person) -> dict[str, str]:
+    """One job that may be requeued and one that may not, both on the node."""
+    jobs = person.batch({"again": f"-w {NODE} --requeue", "once": f"-w {NODE} --no-requeue"})
+    person.wait_seen(dict.fromkeys(jobs.values(), "RUNNING"))
+    return jobs
+
+
+def check_failed_over(person: Person, jobs: dict[str, str]) -> None:
+    """NODE_FAIL for both; the one that may goes back into the queue."""
+    again, once = jobs["again"], jobs["once"]
+    assert person.wait_recorded(once, {"NODE_FAIL"})["State"] == "NODE_FAIL"
+    wait_for("the first run's record", lambda: person.sacct(again)[0]["State"], "NODE_FAIL".__eq__, timeout_s=20)
+    assert person.job(again).state == "PENDING"
+    assert person.job(again).fields["Restarts"] == "1"
+
+
+@pytest.fixture(autouse=True)
+def whole(cluster: Cluster) -> Iterator[None]:
+    """Whatever a test left: the lab is up and every node idle when the next one begins."""
+    yield
+    for service, container in cluster.containers().items():
+        if container.state == "paused":
+            docker("unpause", cluster.container_name(service))
+    up(cluster.settings)
+    for node in cluster.nodes():
+        wait_idle(cluster, node)
+
+
+# -- a node
+
+
+def test_a_killed_node_fails_its_jobs_and_is_idle_soon_after_its_return(cluster: Cluster, alice: Person) -> None:
+    jobs = submit_two(alice)
+    docker("kill", cluster.container_name(NODE))
+    wait_noticed(cluster)
+    check_failed_over(alice, jobs)
+    docker("start", cluster.container_name(NODE))
+    wait_idle(cluster)
+
+
+def test_a_frozen_node_too(cluster: Cluster, alice: Person) -> None:
+    jobs = submit_two(alice)
+    docker("pause", cluster.container_name(NODE))
+    try:
+        wait_noticed(cluster)
+        check_failed_over(alice, jobs)
+    finally:
+        docker("unpause", cluster.container_name(NODE))
+    alice.cancel(jobs["again"])
+    wait_idle(cluster)
+    sleepers = ["pgrep", "-xa", "sleep"]
+    wait_for("nothing of the old run is left", lambda: cluster.exec(NODE, sleepers, check=False).stdout, "".__eq__,
+             timeout_s=30)  # fmt: skip
+
+
+def test_a_node_whose_network_was_cut_too(cluster: Cluster, alice: Person) -> None:
+    name = cluster.container_name(NODE)
+    [network] = json.loads(docker("inspect", "-f", "{{json .NetworkSettings.Networks}}", name))
+    jobs = submit_two(alice)
+    docker("network", "disconnect", network, name)
+    try:
+        wait_noticed(cluster)
+        check_failed_over(alice, jobs)
+    finally:
+        docker("network", "connect", "--alias", NODE, network, name)
+    alice.cancel(jobs["again"])
+    wait_idle(cluster)
+
+
+def test_a_node_that_was_made_anew_has_another_address_and_is_found(cluster: Cluster, alice: Person) -> None:
+    def address() -> str:
+        return cluster.exec(NODE, ["hostname", "-i"]).stdout.strip()
+
+    was, name = address(), cluster.container_name(NODE)
+    [network] = json.loads(docker("inspect", "-f", "{{json .NetworkSettings.Networks}}", name))
+    image = docker("inspect", "-f", "{{.Config.Image}}", name).strip()
+    docker("rm", "--force", "--volumes", name)
+    squatter = docker(
+        "run", "--rm", "--detach", "--network", network, image, "sleep", "600"
+    ).strip()  # takes the address
+    try:
+        up(cluster.settings)
+        assert address() != was
+        wait_idle(cluster)
+        ran = alice.run("hostname", options=[f"--nodelist={NODE}", "--mem=50M"])
+        assert ran.strip() == NODE
+    finally:
+        docker("rm", "--force", squatter)
+
+
+# -- slurmctld
+
+
+@contextmanager
+def submitting(cluster: Cluster) -> Iterator[Callable[[], list[str]]]:
+    """Bob submits one job after the other; what sbatch said to each comes in the end."""
+    sbatch = "timeout 40 sbatch --parsable -o /dev/null --mem=10M --time=5 --wrap true"
+    script = f"""cd; rm -f said; touch going
+    while [ -e going ]; do {sbatch} >> said 2>&1 || echo refused >> said; sleep 0.2; done"""
+    docker("exec", "--detach", *cluster.as_user("bob"), cluster.container_name("login"), "bash", "-lc", script)
+
+    def said() -> list[str]:
+        return cluster.exec("login", ["cat", "/home/bob/said"], check=False).stdout.splitlines()
+
+    try:
+        yield said
+    finally:
+        cluster.exec("login", ["rm", "-f", "/home/bob/going"])
+
+
+def test_slurmctld_that_was_killed_is_back_soon_and_running_jobs_end_as_if_nothing_had_been(
+    cluster: Cluster, alice: Person, bob: Person
+) -> None:
+    """Jobs that run, and wait, before the kill are all there; a submission waits or is refused with a message."""
+    running = alice.batch({"runs": ("-w c1", "sleep 12; exit 3")})["runs"]
+    waiting = alice.batch({"waits": "--begin=now+1hour"})["waits"]
+    alice.wait_seen({running: "RUNNING", waiting: "PENDING"})
+    saved = wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=30)
+    assert saved >= 0
+    with submitting(cluster) as said:
+        wait_for("bob submits", said, lambda lines: len(lines) >= 3, timeout_s=30)
+        docker("exec", cluster.container_name("slurmctld"), "pkill", "-KILL", "slurmctld")
+        begun = time.monotonic()
+        wait_for("slurmctld answers", lambda: cluster.exec("login", ["scontrol", "ping"], check=False).exit_code,
+                 (0).__eq__, timeout_s=CONTROLLER_S * BUSY)  # fmt: skip
+        back = time.monotonic() - begun
+        count = len(said())
+        wait_for("bob submits again", said, lambda lines: len(lines) >= count + 3, timeout_s=60)
+    assert back < CONTROLLER_S * BUSY
+    answers = said()
+    assert all(line.isdigit() or "error" in line or line == "refused" for line in answers), answers
+    record = alice.wait_recorded(running)
+    assert (record["State"], record["ExitCode"]) == ("FAILED", "3:0")
+    assert alice.job(waiting).state == "PENDING"
+    last = [line for line in answers if line.isdigit()][-1]
+    assert bob.wait_recorded(last)["State"] == "COMPLETED"
+
+
+def _saved_s(cluster: Cluster) -> float:
+    """Seconds between the last change of the queue and its last saving; negative while it is not saved."""
+    text = cluster.exec("slurmctld", ["stat", "-c", "%Y", "/var/spool/slurmctld/job_state"]).stdout
+    newest = cluster.exec("slurmctld", ["squeue", "-h", "-o", "%V"], env={"SLURM_TIME_FORMAT": "%s"}).stdout.split()
+    return float(text) - max(map(float, newest)) - 1
+
+
+# -- accounting
+
+
+@pytest.mark.parametrize("service", ["slurmdbd", "db"])
+def test_no_record_is_lost_while_accounting_is_away(cluster: Cluster, alice: Person, service: str) -> None:
+    """200 jobs end while it is away; sacct has them all afterwards."""
+    docker("kill", cluster.container_name(service))
+    options = "--parsable -o /dev/null --mem=10M --time=5 --array=1-200"
+    job = alice.sh(f"sbatch {options} --wrap true").strip()
+    alice.submitted.append(job)
+    wait_for("200 jobs have ended", lambda: alice.sh(f"squeue -h -r -j {job} -t PD,R,CG | wc -l").strip(), "0".__eq__,
+             timeout_s=240)  # fmt: skip
+    docker("start", cluster.container_name(service))
+
+    def states() -> dict[str, int]:
+        rows = [row["State"] for row in alice.sacct(job)]
+        return {one: rows.count(one) for one in set(rows)}
+
+    wait_for("200 records", states, {"COMPLETED": 200}.__eq__, timeout_s=120, show=str)
+
+
+# -- all of it
+
+
+def test_all_containers_killed_at_once_come_back_with_queue_homes_and_records(cluster: Cluster, alice: Person) -> None:
+    """As when the host loses its power: what waited waits, what ran is requeued or failed as it asked, in order."""
+    done = alice.batch({"done": ("", "echo kept > ~/kept")})["done"]
+    assert alice.wait_recorded(done)["State"] == "COMPLETED"
+    jobs = submit_two(alice)
+    held = list(alice.batch({f"held{number}": "--hold" for number in range(3)}).values())
+    wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=30)
+    docker("kill", *(cluster.container_name(service) for service in cluster.services()))
+    up(cluster.settings)
+    for node in cluster.nodes():
+        wait_idle(cluster, node)
+    order = cluster.exec("slurmctld", ["squeue", "-h", "-t", "PD", "-S", "i", "-o", "%i"]).stdout.split()
+    assert [job for job in order if job in held] == held
+    check_failed_over(alice, jobs)
+    assert alice.wait_recorded(done)["State"] == "COMPLETED"
+    assert alice.login.read("/home/alice/kept") == "kept\n"
+    new = alice.batch({"new": ("", "true")})["new"]
+    assert int(new) > int(held[-1])
+    assert alice.wait_recorded(new)["State"] == "COMPLETED"
