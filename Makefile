@@ -32,6 +32,10 @@ smoke: $(READY) ## run the main job end to end, as alice through the login node
 status: $(READY) ## one screen: nodes and GPUs, jobs, Ray nodes, addresses
 	@$(PROVISION) status
 
+.PHONY: doctor
+doctor: $(READY) ## find what is wrong and say what to do
+	@$(PROVISION) doctor
+
 .PHONY: audit
 audit: $(READY) ## GPUs held twice, used without a grant, or hidden (JSON=1)
 	@$(SMOKE) audit $(if $(JSON),--json)
@@ -51,7 +55,7 @@ shell: $(READY) ## a shell on the login node (AS=alice, NODE=login)
 
 .PHONY: logs
 logs: $(READY) ## the last lines of the logs (NODE=c1, SINCE=10m, LINES=60)
-	@$(PROVISION) logs --node "$(NODE)" --since "$(SINCE)" --lines "$(or $(LINES),60)"
+	@$(PROVISION) logs --node "$(NODE)" --since "$(SINCE)" --lines "$(or $(LINES),$(if $(SINCE),all,60))"
 
 .PHONY: dashboard
 dashboard: $(READY) ## the address of Ray's dashboard; opens it on a desktop
@@ -144,6 +148,14 @@ bench-up: $(READY) ## seconds and memory of starting the lab, beside Ray alone
 .PHONY: images
 images: $(READY) ## build the images without starting anything
 	@$(PROVISION) images
+
+.PHONY: rotate-secrets
+rotate-secrets: $(READY) ## new Slurm key, password, Ray token (FORCE=1 ends jobs)
+	@$(PROVISION) rotate-secrets $(if $(FORCE),--force)
+
+.PHONY: bundle
+bundle: $(READY) ## an archive for whoever helps you, without secrets (OUT=)
+	@$(PROVISION) bundle --out "$(OUT)"
 
 .PHONY: engine-stop
 engine-stop: $(READY) ## stop the container engine, if the lab started it
