@@ -160,10 +160,10 @@ def ray(look: Look) -> Iterator[Finding]:
     try:
         alive = ray_api.alive_nodes(look.cluster)
     except LabError as error:
-        if "401" in error.what:
+        if refused := re.search(r"Error (401|403)\b", error.what):
             yield Finding(
                 "ray-head",
-                "it refuses the lab's token (401): it was started with another one",
+                f"it refuses the lab's token ({refused[1]}): it was started with another one",
                 "make rotate-secrets gives all a new one; make down, make up hands out the present one",
             )
             return

@@ -295,9 +295,14 @@ def test_accounting() -> None:
 
 @pytest.mark.parametrize(
     ("said", "found"),
-    [(None, ["ray-worker-1"]), ("HTTP Error 401: Unauthorized", ["ray-head"]), ("Connection refused", []),
-     ("timed out", ["Ray"])],
-)  # fmt: skip
+    [
+        (None, ["ray-worker-1"]),
+        ("HTTP Error 401: Unauthorized", ["ray-head"]),
+        ("HTTP Error 403: Forbidden", ["ray-head"]),
+        ("Connection refused", []),
+        ("timed out", ["Ray"]),
+    ],
+)
 def test_ray(said: str | None, found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def alive(_: Cluster) -> dict[str, dict[str, float]]:
         if said:
