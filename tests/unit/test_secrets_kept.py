@@ -114,15 +114,33 @@ class Fake:
         ensure_secrets(self.folder)
         self.done: list[str] = []
         self.breaks_at = ""
+        self.told: list[str] = []
         self.queue = ""
+        self.nodes = "NodeName=c1 State=IDLE\nNodeName=c2 State=IDLE+DRAIN Reason=a new fan [root@now]\n"
         containers = {name: Container(name, f"t-{name}-1", "running", "healthy", "image", {})
                       for name in self.cluster.services()} if running else {}  # fmt: skip
         monkeypatch.setattr(Cluster, "containers", lambda _: containers)
         monkeypatch.setattr(Cluster, "compose", lambda _, *words, **__: self._act(" ".join(words)))
-        monkeypatch.setattr(Cluster, "exec", lambda *_, **__: Result(0, self.queue, ""))
+        monkeypatch.setattr(Cluster, "exec", lambda _, _service, argv, **__: self._exec(*argv))
         monkeypatch.setattr(up, "refuse_other_owner", lambda _: running)
         monkeypatch.setattr(ray_api, "get", lambda *_, **__: [])
         monkeypatch.setattr(ready, "wait_ready", lambda *_, **__: self._act("wait"))
+
+    def _exec(self, *words: str) -> Result:
+        if words[0] == "squeue":
+            return Result(0, self.queue, "")
+        if words[:2] == ("scontrol", "-o"):
+            return Result(0, self.nodes, "")
+        if words[0] == "scontrol" and "State=DOWN" in words:
+            self.queue = ""
+        said = " ".join(words)
+        self.told.append(said)
+        if "NodeName=c1" in said:
+            state, reason = (
+                ("IDLE", "") if "RESUME" in said else ("IDLE+DRAIN", "Reason=make rotate-secrets [root@now]")
+            )
+            self.nodes = f"NodeName=c1 State={state} {reason}\n" + self.nodes.split("\n", 1)[1]
+        return Result(0, "", "")
 
     def _act(self, what: str) -> Result:
         self.done.append(what)
@@ -189,6 +207,7 @@ def test_the_next_call_ends_a_rotation_with_the_same_secrets(
 
 
 def test_running_work_is_not_ended_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node that somebody drained by hand keeps its reason."""
     fake = Fake(tmp_path, monkeypatch)
     before = read_secrets(fake.folder)
     fake.queue = "7 (alice, RUNNING)\n"
@@ -199,8 +218,25 @@ def test_running_work_is_not_ended_unasked(tmp_path: Path, monkeypatch: pytest.M
     assert "FORCE=1" in caught.value.hint
     assert (fake.done, read_secrets(fake.folder)) == ([], before)
     assert not (fake.cluster.settings.generated / rotate.FOLDER).exists()
+    drained = "scontrol update NodeName=c1 State=DRAIN Reason=make rotate-secrets"
+    assert fake.told == [drained, "scontrol update NodeName=c1 State=RESUME"]
+    fake.told.clear()
     fake.rotate(force=True)
     assert fake.done[-2:] == ["start", "wait"]
+    assert fake.told == [drained, drained.replace("DRAIN", "DOWN"), "scontrol update NodeName=c1 State=RESUME"]
+
+
+def test_jobs_that_do_not_end_leave_the_lab_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Fake(tmp_path, monkeypatch)
+
+    def never(what: str, *_: object, **__: object) -> None:
+        raise LabError(f"{what}: not within 60 s")
+
+    monkeypatch.setattr(rotate, "wait_for", never)
+    with pytest.raises(LabError, match="jobs that are to end"):
+        fake.rotate()
+    assert fake.told[-1] == "scontrol update NodeName=c1 State=RESUME"
+    assert (fake.done, (fake.cluster.settings.generated / rotate.FOLDER).exists()) == ([], False)
 
 
 def test_a_lab_that_is_down_only_gets_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
