@@ -53,9 +53,11 @@ destroy: $(READY) ## remove the lab with all its state
 shell: $(READY) ## a shell on the login node (AS=alice, NODE=login)
 	@$(PROVISION) shell --user $(or $(AS),alice) --node $(or $(NODE),login)
 
+# LINES of the environment is the height of somebody's terminal.
+LOG_LINES := $(if $(filter command,$(origin LINES)),$(LINES),$(if $(SINCE),all,60))
 .PHONY: logs
 logs: $(READY) ## the last lines of the logs (NODE=c1, SINCE=10m, LINES=60)
-	@$(PROVISION) logs --node "$(NODE)" --since "$(SINCE)" --lines "$(or $(LINES),$(if $(SINCE),all,60))"
+	@$(PROVISION) logs --node "$(NODE)" --since "$(SINCE)" --lines "$(LOG_LINES)"
 
 .PHONY: dashboard
 dashboard: $(READY) ## the address of Ray's dashboard; opens it on a desktop
