@@ -215,11 +215,12 @@ def test_a_cluster_id_that_differs_is_found_and_mended_by_what_is_said(cluster: 
     wait_well(cluster)
     held = cluster.exec("login", ["sbatch", "--parsable", "--hold", "-o", "/dev/null", "--wrap", "true"], user="alice",
                         workdir="/home/alice").stdout.strip()  # fmt: skip
-    sh(cluster, "slurmctld", "echo 'lab|1' >/var/spool/slurmctld/clustername")
+    name = cluster.lab.slurm.cluster_name
+    sh(cluster, "slurmctld", f"echo '{name}|1' >/var/spool/slurmctld/clustername")
     docker("restart", "--time", "10", cluster.container_name("slurmctld"))
     wait_for("slurmctld does not start", lambda: "MISMATCH" in cluster.log_tail("slurmctld", 20), timeout_s=60)
     (one,) = [one for one in examine(cluster) if "cluster id mismatch" in one.what]
-    assert "of lab, number 1; accounting has lab with the number" in one.what
+    assert f"of {name}, number 1; accounting has {name} with the number" in one.what
     command = re.search(r"To keep the queue: (docker run .*), then make up", one.remedy)
     assert command, one.remedy
     docker(*shlex.split(command[1])[1:])
