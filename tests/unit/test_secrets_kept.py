@@ -22,7 +22,7 @@ from provisioning.progress import Progress
 from provisioning.redact import forms, holds, read_secrets, redact
 from provisioning.secretfiles import MAKERS, ensure_secrets
 from provisioning.settings import Settings
-from tests.leaks import contents, streams_with
+from tests.leaks import PIECE, contents, streams_with
 
 LAB = load_lab("ci")
 SECRETS = {name: make() for name, make in MAKERS.items()}
@@ -81,9 +81,9 @@ def test_a_secret_that_could_not_be_removed_keeps_the_archive_from_being_written
 
 
 def nested(compressed: bool) -> bytes:
-    """An archive of an archive with a secret in one of two files, as `docker save` writes images."""
+    """An archive in an archive, as `docker save` writes images; a secret lies across two pieces of one of its files."""
     layer, image = io.BytesIO(), io.BytesIO()
-    for buffer, files in ((layer, {"etc/plain": b"x" * 3_000_000, "etc/key": b"..." + SECRETS["slurm.key"]}),
+    for buffer, files in ((layer, {"etc/plain": b"x" * 2000, "etc/key": b"." * (PIECE - 600) + SECRETS["slurm.key"]}),
                           (image, None)):  # fmt: skip
         with tarfile.open(fileobj=buffer, mode="w") as tar:
             content = gzip.compress(layer.getvalue(), 1) if compressed else layer.getvalue()
