@@ -83,7 +83,7 @@ def test_a_secret_that_could_not_be_removed_keeps_the_archive_from_being_written
 def nested(compressed: bool) -> bytes:
     """An archive in an archive, as `docker save` writes images; a secret lies across two pieces of one of its files."""
     layer, image = io.BytesIO(), io.BytesIO()
-    for buffer, files in ((layer, {"etc/plain": b"x" * 2000, "etc/key": b"." * (PIECE - 600) + SECRETS["slurm.key"]}),
+    for buffer, files in ((layer, {"etc/plain": b"x" * 2000, "etc/key": b"." * PIECE + SECRETS["slurm.key"]}),
                           (image, None)):  # fmt: skip
         with tarfile.open(fileobj=buffer, mode="w") as tar:
             content = gzip.compress(layer.getvalue(), 1) if compressed else layer.getvalue()
