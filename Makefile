@@ -32,6 +32,10 @@ smoke: $(READY) ## run the main job end to end, as alice through the login node
 status: $(READY) ## one screen: nodes and GPUs, jobs, Ray nodes, addresses
 	@$(PROVISION) status
 
+.PHONY: doctor
+doctor: $(READY) ## find what is wrong and say what to do
+	@$(PROVISION) doctor
+
 .PHONY: audit
 audit: $(READY) ## GPUs held twice, used without a grant, or hidden (JSON=1)
 	@$(SMOKE) audit $(if $(JSON),--json)
@@ -49,9 +53,11 @@ destroy: $(READY) ## remove the lab with all its state
 shell: $(READY) ## a shell on the login node (AS=alice, NODE=login)
 	@$(PROVISION) shell --user $(or $(AS),alice) --node $(or $(NODE),login)
 
+# LINES of the environment is the height of somebody's terminal.
+LOG_LINES := $(if $(filter command,$(origin LINES)),$(LINES),$(if $(SINCE),all,60))
 .PHONY: logs
 logs: $(READY) ## the last lines of the logs (NODE=c1, SINCE=10m, LINES=60)
-	@$(PROVISION) logs --node "$(NODE)" --since "$(SINCE)" --lines "$(or $(LINES),60)"
+	@$(PROVISION) logs --node "$(NODE)" --since "$(SINCE)" --lines "$(LOG_LINES)"
 
 .PHONY: dashboard
 dashboard: $(READY) ## the address of Ray's dashboard; opens it on a desktop
@@ -152,6 +158,14 @@ bench-ray: $(READY) ## rates of the lab's Ray beside this host's; start inside a
 .PHONY: images
 images: $(READY) ## build the images without starting anything
 	@$(PROVISION) images
+
+.PHONY: rotate-secrets
+rotate-secrets: $(READY) ## new Slurm key, password, Ray token (FORCE=1 ends jobs)
+	@$(PROVISION) rotate-secrets $(if $(FORCE),--force)
+
+.PHONY: bundle
+bundle: $(READY) ## an archive for whoever helps you, without secrets (OUT=)
+	@$(PROVISION) bundle --out "$(OUT)"
 
 .PHONY: engine-stop
 engine-stop: $(READY) ## stop the container engine, if the lab started it

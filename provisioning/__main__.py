@@ -120,12 +120,31 @@ def _ray_scale(settings: Settings, args: argparse.Namespace) -> int:
     return ray_scale(settings, args.count)
 
 
+def _doctor(settings: Settings, _args: argparse.Namespace) -> int:
+    from provisioning.doctor import doctor
+
+    return doctor(settings)
+
+
+def _bundle(settings: Settings, args: argparse.Namespace) -> int:
+    from provisioning.archive import bundle_command
+
+    return bundle_command(settings, args.out)
+
+
+def _rotate_secrets(settings: Settings, args: argparse.Namespace) -> int:
+    from provisioning.rotate import rotate_command
+
+    return rotate_command(settings, force=args.force)
+
+
 Command = Callable[[Settings, argparse.Namespace], int]
 COMMANDS: dict[str, tuple[Command, str]] = {
     "up": (_up, "bring the lab up"),
     "down": (_down, "remove the containers, keep the state"),
     "destroy": (_destroy, "remove the lab with its state"),
     "status": (_status, "one screen of what the lab is doing"),
+    "doctor": (_doctor, "find what is wrong and say what to do"),
     "check": (_check, "check the lab's YAML"),
     "schema": (_schema, "print the JSON Schema of a lab's YAML"),
     "new": (_new, "a commented copy of a lab, to edit"),
@@ -136,6 +155,8 @@ COMMANDS: dict[str, tuple[Command, str]] = {
     "logs": (_logs, "the last lines of the logs"),
     "token": (_token, "print Ray's token"),
     "dashboard": (_dashboard, "print the dashboard's address"),
+    "bundle": (_bundle, "write an archive for whoever helps, without secrets"),
+    "rotate-secrets": (_rotate_secrets, "give a lab a new Slurm key, database password and Ray token"),
     "images": (_images, "build the images"),
     "engine-stop": (_engine_stop, "stop the engine if the lab started it"),
 }
@@ -154,6 +175,8 @@ def parser() -> argparse.ArgumentParser:
     made["logs"].add_argument("--lines", default="60", help="how many lines, or all")
     made["plan"].add_argument("--json", action="store_true", help="for programs")
     made["apply"].add_argument("--force", action="store_true", help="remove nodes although jobs run on them")
+    made["bundle"].add_argument("--out", default="", help="the file to write")
+    made["rotate-secrets"].add_argument("--force", action="store_true", help="although jobs run, which it ends")
     made["ray-scale"].add_argument("--count", default="", help="how many")
     return top
 

@@ -46,7 +46,7 @@ def logs(settings: Settings, node: str, since: str, lines: str) -> int:
     result = cluster.compose("logs", *options, *([node] if node else []), check=False)
     if result.exit_code:
         raise LabError(f"logs: {result.last_lines}", "SINCE is a time such as 10m or 2026-01-31T10:00:00")
-    sys.stdout.write(result.stdout)
+    sys.stdout.write(result.stdout.replace("\x1b[2K", ""))  # Compose clears the line although nobody has a terminal
     return 0
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
+from provisioning.redact import read_secrets, redact
 
 LOG_LINES = 25
 
@@ -45,4 +46,5 @@ def bundle(cluster: Cluster) -> str:
         return f"==== {name}\n{text.rstrip()}\n"
 
     with ThreadPoolExecutor(4) as pool:
-        return "\n".join(pool.map(part, parts))
+        text = "\n".join(pool.map(part, parts))
+    return redact(text.encode(), read_secrets(cluster.settings.generated / "secrets")).decode()

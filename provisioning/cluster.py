@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,6 +225,24 @@ class Cluster:
     def containers(self) -> dict[str, Container]:
         """The project's containers by service, running or not. Raises LabError if the engine does not answer."""
         return list_containers(self.settings.project)
+
+    def inspect(self) -> dict[str, dict[str, Any]]:
+        """Docker's whole record of each of the project's containers, by service."""
+        containers = self.containers()
+        if not containers:
+            return {}
+        done = run_local(["docker", "inspect", *(one.name for one in containers.values())], timeout_s=20)
+        rows = json.loads(done.stdout or "[]")  # one that has gone meanwhile is only left out
+        return {row["Config"]["Labels"][SERVICE_LABEL]: row for row in rows}
+
+    def read_file(self, service: str, path: str) -> str:
+        """A small file of a container, its volumes included, running or not. Raises LabError without it."""
+        with tempfile.TemporaryDirectory(prefix="slurm-ray-lab-") as folder:
+            copy = Path(folder, "file")
+            done = run_local(["docker", "cp", f"{self.container_name(service)}:{path}", str(copy)], timeout_s=20)
+            if done.exit_code:
+                raise LabError(f"{service}: {path} cannot be read: {done.last_lines}", f"make logs NODE={service}")
+            return copy.read_text(encoding="utf-8", errors="replace")
 
     def remove(self, services: Iterable[str]) -> None:
         """Stop containers within their grace and remove them. Raises LabError if one is left."""

@@ -48,7 +48,7 @@ def ensure_images(line: str, say: Say) -> None:
             "TORCH=1 needs TORCH_INDEX: the ordinary index has only the build for CUDA, 5 GB with its libraries",
             "set TORCH_INDEX to the URL of PyTorch's index of CPU wheels (see pytorch.org, Get started, CPU)",
         )
-    stale = [kind for kind in versions.PARENTS if _label(image_name(kind, line)) != image_digest(kind, line)]
+    stale = stale_images(line)
     if not stale:
         return
     with tempfile.TemporaryDirectory(prefix="slurm-ray-lab-") as folder:
@@ -64,6 +64,17 @@ def ensure_images(line: str, say: Say) -> None:
         with ThreadPoolExecutor() as pool:
             for branch in [pool.submit(chain, "ray", "slurm"), pool.submit(chain, "db")]:
                 branch.result()
+
+
+def stale_images(line: str) -> list[str]:
+    """Images of one Slurm line that are missing, or were not made from what lies in images/ now."""
+    return [kind for kind in versions.PARENTS if _label(image_name(kind, line)) != image_digest(kind, line)]
+
+
+def image_id(image: str) -> str:
+    """The engine's id of an image; empty if it has none of that name."""
+    done = subprocess.run(["docker", "image", "inspect", "-f", "{{.Id}}", image], capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 def image_digest(kind: str, line: str) -> str:

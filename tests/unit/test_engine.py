@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from provisioning import engine, images
+from provisioning import engine, images, versions
 from provisioning.errors import LabError
 
 
@@ -113,6 +113,15 @@ def test_an_image_is_built_anew_when_its_folder_or_its_parents_changes(
     after = {kind: images.image_digest(kind, "24.11") for kind in before}
     assert {kind for kind in before if before[kind] != after[kind]} == {"ray", "slurm"}
     assert images.image_digest("base", "26.05") != after["base"]
+
+
+def test_images_that_are_missing_or_were_made_of_something_else_are_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = {images.image_name(kind, "24.11"): images.image_digest(kind, "24.11") for kind in versions.PARENTS}
+    monkeypatch.setattr(images, "_label", lambda image: labels.get(image, ""))
+    assert images.stale_images("24.11") == []
+    labels[images.image_name("db", "24.11")] = "of another day"
+    del labels[images.image_name("ray", "24.11")]
+    assert images.stale_images("24.11") == ["ray", "db"]
 
 
 def test_a_ca_file_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

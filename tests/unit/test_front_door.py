@@ -59,8 +59,21 @@ def test_a_wrong_choice_is_one_clear_error(
         assert word in error
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["NODE=c1", "SINCE=10m"], '--node "c1" --since "10m" --lines "all"'),
+        (["NODE=c1", "SINCE=10m", "LINES=5"], '--node "c1" --since "10m" --lines "5"'),
+        ([], '--node "" --since "" --lines "60"'),
+    ],
+)
+def test_logs_of_some_time_are_not_cut_short(given: list[str], words: str) -> None:
+    said = subprocess.run(["make", "-n", "logs", *given], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert f"provisioning logs {words}" in said
+
+
 def test_up_imports_nothing_it_does_not_need() -> None:
     """A running lab is found up in two seconds: what is slow to import stays out of that way."""
-    slow = ("matplotlib", "hypothesis", "pytest", "numpy")
+    slow = ("matplotlib", "hypothesis", "pytest", "numpy", "tarfile", "provisioning.doctor", "provisioning.archive")
     code = f"import sys, provisioning.up; print([m for m in {slow} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True).stdout.strip() == "[]"
