@@ -95,6 +95,11 @@ scenario: $(READY) ## one phenomenon, measured beside predicted (NAME=, SCALE=)
 scenarios: $(READY) ## all of them, one after the other
 	@$(SMOKE) scenario all $(if $(SCALE),--scale $(SCALE)) $(if $(JSON),--json)
 
+.PHONY: replay
+replay: $(READY) ## jobs of a YAML file or a trace, compressed (FILE=, SCALE=, OUT=)
+	@$(SMOKE) replay $(or $(FILE),smoke/workloads/hundred.yaml) $(if $(SCALE),--scale $(SCALE)) --out $(or $(OUT),replay.html) \
+		$(if $(JSON),--json)
+
 .PHONY: report
 report: $(READY) ## the last result of each scenario as one page (OUT=)
 	@$(SMOKE) report --out $(or $(OUT),report.html)

@@ -87,6 +87,18 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def on_stage(stage: Stage, console: Console) -> Iterator[Stage]:
+    """The lab for this stage alone; afterwards it is as before, also after an error or Ctrl-C."""
+    with stoppable():
+        stage.open()
+        try:
+            yield stage
+        finally:
+            console.print("restoring the lab")
+            _undisturbed(stage.close)
+
+
 def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: Console) -> Report:
     """Run one scenario from an empty queue to an empty queue."""
     clock = Clock(scale_s or scenario.scale_s)
@@ -94,20 +106,14 @@ def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: C
     predictions = scenario.predict(cluster.lab, workload)
     console.print(f"\n[bold]{scenario.title}[/bold]   (a minute lasts {clock.second_per_min:g} s)")
     console.print(one_line(scenario.story), width=min(100, console.width))
-    stage = Stage(cluster, clock, scenario.name)
     start = time.monotonic()
-    with stoppable():
-        stage.open()
-        try:
-            with LiveQueue(stage, console) as live:
-                stage.say = live.say
-                expectations = compare(predictions, scenario.measure(stage, workload))
-            stage.cancel_all()
-            runs = tuple(dataclasses.asdict(one) for one in stage.sacct()) if stage.jobs else ()
-            notes = tuple(dataclasses.asdict(one) for one in stage.all_notes()) if stage.jobs else ()
-        finally:
-            console.print("restoring the lab")
-            _undisturbed(stage.close)
+    with on_stage(Stage(cluster, clock, scenario.name), console) as stage:
+        with LiveQueue(stage, console) as live:
+            stage.say = live.say
+            expectations = compare(predictions, scenario.measure(stage, workload))
+        stage.cancel_all()
+        runs = tuple(dataclasses.asdict(one) for one in stage.sacct()) if stage.jobs else ()
+        notes = tuple(dataclasses.asdict(one) for one in stage.all_notes()) if stage.jobs else ()
     return Report(scenario, expectations, clock, time.monotonic() - start, runs, notes)
 
 
