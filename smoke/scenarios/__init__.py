@@ -6,8 +6,10 @@ from smoke.scenario import Scenario
 from smoke.scenarios import (
     backfill,
     elastic_rlhf,
+    failure,
     fairshare,
     fragmentation,
+    fragmentation_cures,
     gang_deadlock,
     granularity,
     preemption,
@@ -19,6 +21,7 @@ SCENARIOS: dict[str, Scenario] = {
     one.SCENARIO.name: one.SCENARIO
     for one in (
         fragmentation,
+        fragmentation_cures,
         backfill,
         preemption,
         preemption_modes,
@@ -27,5 +30,6 @@ SCENARIOS: dict[str, Scenario] = {
         granularity,
         gang_deadlock,
         elastic_rlhf,
+        failure,
     )
 }

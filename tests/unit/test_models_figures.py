@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from smoke.models import backfill, fairshare, fragmentation, gang, granularity, preemption, rlhf, utilization
+from smoke.models import backfill, failure, fairshare, fragmentation, gang, granularity, preemption, rlhf, utilization
 from smoke.models.durations import format_minutes, parse_minutes
 
 EIGHT_HOURS = preemption.Job(480, 30, 2)
@@ -158,3 +158,20 @@ def test_not_durations(text: str) -> None:
 def test_format() -> None:
     assert [format_minutes(value) for value in (0.5, 25.3, 677, 480, math.inf)] == [
         "30 s", "25.3 min", "11 h 17 min", "8 h", "never"]  # fmt: skip
+
+
+# -- failure
+
+
+def test_a_dead_node_is_noticed_between_two_and_four_thirds_of_the_time_out() -> None:
+    assert failure.slurm_notices_s(30) == (20, 30, 40)
+    assert failure.ray_notices_s(1, 2, 3) == 10
+    with pytest.raises(ValueError, match="never noticed"):
+        failure.slurm_notices_s(0)
+
+
+def test_a_death_costs_what_was_not_saved_and_the_silence() -> None:
+    assert failure.saved_min(35, 10) == 30
+    assert failure.saved_min(35) == 0
+    assert failure.lost_gpu_min(8, 35, 5) == 320
+    assert failure.lost_gpu_min(8, 35, 5, 10) == 80
