@@ -1,32 +1,34 @@
 """Cures for fragmentation: how long a gang waits while small jobs keep coming.
 
-A gang wants ``gang_nodes`` whole nodes. Small jobs hold a few GPUs of each node and more arrive all the while. The
-line is played event by event: at each arrival and each end, whoever is first in line and fits starts, a small job on
-the first node with room. What differs between the cures is who stands where:
+A gang wants some whole nodes. Small jobs hold a few GPUs of each node, and more arrive all the while. The line is
+played event by event: at each arrival and each end, whoever is first in line and fits starts, a small job on the first
+node with room. What differs between the cures is who stands where:
 
 * nobody keeps a place for the gang: every small job goes before it, and it starts in the first moment in which so many
   nodes happen to be empty, at the latest when no more small jobs come;
-* the gang stands in its place, and small jobs may pass it on nodes that are not ``kept`` for it. Backfill keeps the
-  nodes that are empty first by the running jobs' time limits. It lets a small job onto them all the same if that is
-  over, by its own limit, before the gang's planned start: whoever asks for an hour and needs a minute moves the
-  planned start away, and opens the gap for all who come later (``reserved``);
-* draining keeps nodes by hand; a partition of their own binds small jobs to other nodes for ever; ``whole`` gives each
-  small job a node for itself.
+* the gang stands in its place and backfill keeps nodes for it. A node is empty, as far as backfill knows, when the
+  time limits of all that runs on it are over; kept are the nodes of which this is soonest, and the gang's planned start
+  is the latest of them. A small job may pass on the others, and on a kept one if by its own limit it is over before
+  the planned start. Who asks for an hour and needs a minute moves that start away, and others take the node meanwhile;
+* drained nodes take no small job from the gang's arrival on, and the gang when they are empty;
+* a partition binds small jobs to other nodes for ever; ``whole`` gives each small job a node for itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Small:
-    """A small job on one node: arrival, GPUs, run time."""
+    """A small job on one node: arrival, GPUs, run time, and the time limit it asked for."""
 
     at_min: float
     gpus: int
     runs_min: float
+    limit_min: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -39,67 +41,72 @@ class Gang:
 
 @dataclass(frozen=True)
 class Cure:
-    """What is done: does the gang stand before later arrivals, what is kept for it, where may small jobs go."""
+    """What is done: does the gang stand before later arrivals, what is drained for it, where may small jobs go."""
 
     in_line: bool = True
-    kept: tuple[int, ...] = ()
+    drained: tuple[int, ...] = ()
     small_on: tuple[int, ...] | None = None
     whole: bool = False
 
 
-def reserved(limits_min: Sequence[float], gang_nodes: int, small_limit_min: float) -> tuple[int, ...]:
-    """Nodes that backfill keeps for the gang, by the limits of what runs on each; none if small jobs fit before it.
-
-    A small job that ends exactly at the planned start counts as in its way.
-    """
-    first = sorted(range(len(limits_min)), key=lambda node: limits_min[node])[:gang_nodes]
-    start = max(limits_min[node] for node in first)
-    return tuple(sorted(first)) if small_limit_min >= start else ()
+@dataclass(frozen=True)
+class _Run:
+    node: int
+    gpus: int
+    end: float
+    limit: float
 
 
 @dataclass
 class _Room:
-    """Free GPUs of each node, and who gives some back when."""
+    """What runs where."""
 
     per_node: int
-    free: list[int]
-    ends: list[tuple[float, int, int]] = field(default_factory=list)
+    nodes: int
+    runs: list[_Run] = field(default_factory=list)
 
-    def give_back(self, now: float) -> None:
-        for end, node, gpus in [one for one in self.ends if one[0] <= now]:
-            self.free[node] += gpus
-            self.ends.remove((end, node, gpus))
+    def free(self, node: int) -> int:
+        return self.per_node - sum(run.gpus for run in self.runs if run.node == node)
 
-    def start(self, job: Small, cure: Cure, closed: Sequence[int], now: float, late_min: float) -> bool:
-        """Put a small job on the first node with room."""
+    def empty(self) -> int:
+        return sum(self.free(node) == self.per_node for node in range(self.nodes))
+
+    def kept(self, count: int, now: float) -> tuple[list[int], float]:
+        """The nodes that backfill keeps for the gang, and its planned start."""
+        known = [max([now, *(run.limit for run in self.runs if run.node == node)]) for node in range(self.nodes)]
+        chosen = sorted(range(self.nodes), key=lambda node: known[node])[:count]
+        return chosen, max(known[node] for node in chosen)
+
+    def place(self, job: Small, cure: Cure, now: float, late_min: float, gang: Gang | None) -> bool:
+        """Start a small job on the first node with room; ``gang`` is one that it must not delay."""
         gpus = self.per_node if cure.whole else job.gpus
-        nodes = range(len(self.free)) if cure.small_on is None else cure.small_on
-        for node in nodes:
-            if node not in closed and self.free[node] >= gpus:
-                self.free[node] -= gpus
-                self.ends.append((now + late_min + job.runs_min, node, gpus))
+        closed = cure.drained if now >= (gang.at_min if gang else math.inf) else ()
+        kept, planned = self.kept(gang.nodes, now) if gang and not cure.drained else ([], math.inf)
+        for node in range(self.nodes) if cure.small_on is None else cure.small_on:
+            # a small job that ends exactly at the planned start counts as in its way
+            in_its_way = node in kept and now + job.limit_min >= planned
+            if node not in closed and not in_its_way and self.free(node) >= gpus:
+                self.runs.append(_Run(node, gpus, now + late_min + job.runs_min, now + job.limit_min))
                 return True
         return False
 
 
 def gang_start(nodes: int, per_node: int, small: Sequence[Small], gang: Gang, cure: Cure,
                late_min: float = 0.0) -> float:  # fmt: skip
-    """When the gang starts; each start of a small job comes ``late_min`` after the event that allows it."""
+    """When the gang starts; each small job begins its work ``late_min`` after the event that allows it."""
     if gang.nodes > nodes:
         raise ValueError(f"a gang of {gang.nodes} nodes never starts on {nodes}")
-    room = _Room(per_node, [per_node] * nodes)
+    room = _Room(per_node, nodes)
     line = sorted(small, key=lambda job: job.at_min)
     events = {gang.at_min, *(job.at_min for job in small)}
     while events:
         now = min(events)
-        room.give_back(now)
-        waits = now >= gang.at_min
-        closed = cure.kept if waits else ()
+        room.runs = [run for run in room.runs if run.end > now]
         before = [job for job in line if job.at_min <= now and (not cure.in_line or job.at_min <= gang.at_min)]
-        line = [job for job in line if not (job in before and room.start(job, cure, closed, now, late_min))]
-        if waits and sum(one == per_node for one in room.free) >= gang.nodes:
+        line = [job for job in line if job not in before or not room.place(job, cure, now, late_min, None)]
+        if now >= gang.at_min and room.empty() >= gang.nodes:
             return now
         behind = [job for job in line if job.at_min <= now and job not in before]
-        line = [job for job in line if not (job in behind and room.start(job, cure, closed, now, late_min))]
-        events = {one for one in events if one > now} | {end for end, _, _ in room.ends}
+        line = [job for job in line if job not in behind or not room.place(job, cure, now, late_min, gang)]
+        events = {one for one in events if one > now} | {run.end for run in room.runs}
     raise ValueError("the gang never starts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from smoke.verdict import Prediction
 SMALL, LARGE = "scenario-small", "scenario-large"
 #: Slurm's minutes: limits that tell the first jobs apart, one that everybody takes to be safe, and a later job's.
 HONEST_MIN, PADDED_MIN, LATER_MIN = (1, 1, 2, 2), (60, 60, 60, 60), 4
+PADDED, HONEST = "backfill, padded limits", "backfill, honest limits"
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Case:
 
     name: str
     cure: model.Cure
-    limits_min: tuple[int, ...] = PADDED_MIN
+    limits_min: tuple[int, ...]
     partitions: bool = False
     drain: bool = False
 
@@ -43,6 +45,7 @@ class Workload:
     first: tuple[model.Small, ...]
     later: tuple[model.Small, ...]
     gang: model.Gang
+    later_limit_min: int
     cases: tuple[Case, ...]
 
 
@@ -54,18 +57,18 @@ def workload(lab: Lab, clock: Clock) -> Workload:
     later = tuple(model.Small(at, 4, 130) for at in (15, 25, 35, 45) for _ in range(2))
     gang = model.Gang(10, 2)
 
-    def kept(limits_min: tuple[int, ...]) -> tuple[int, ...]:
-        return model.reserved(limits_min, gang.nodes, LATER_MIN)
-
+    # limits are real minutes: a slower clock asks for longer ones
+    factor = math.ceil(clock.real_s(max(job.runs_min for job in first)) / 60 / max(HONEST_MIN))
+    honest, padded = (tuple(factor * limit for limit in limits) for limits in (HONEST_MIN, PADDED_MIN))
     cases = (
-        Case("nothing", model.Cure(in_line=False)),
-        Case("a partition for each", model.Cure(in_line=False, small_on=(2, 3)), partitions=True),
-        Case("backfill, padded limits", model.Cure(kept=kept(PADDED_MIN))),
-        Case("backfill, honest limits", model.Cure(kept=kept(HONEST_MIN)), HONEST_MIN),
-        Case("--exclusive, honest limits", model.Cure(kept=kept(HONEST_MIN), whole=True), HONEST_MIN),
-        Case("two nodes drained", model.Cure(kept=(0, 1)), drain=True),
+        Case("nothing", model.Cure(in_line=False), padded),
+        Case("a partition for each", model.Cure(in_line=False, small_on=(2, 3)), padded, partitions=True),
+        Case(PADDED, model.Cure(), padded),
+        Case(HONEST, model.Cure(), honest),
+        Case("--exclusive, honest limits", model.Cure(whole=True), honest),
+        Case("two nodes drained", model.Cure(drained=(0, 1)), padded, drain=True),
     )
-    return Workload(clock, room.nodes, room.gpus, first, later, gang, cases)
+    return Workload(clock, room.nodes, room.gpus, first, later, gang, factor * LATER_MIN, cases)
 
 
 def predict(lab: Lab, work: Workload) -> list[Prediction]:
@@ -74,14 +77,18 @@ def predict(lab: Lab, work: Workload) -> list[Prediction]:
     why = "each start waits for a pass of the scheduler, and a few seconds are much on this clock"
 
     def wait(case: Case, late_min: float) -> float:
-        small = (*work.first, *work.later)
+        asked = [*zip(work.first, case.limits_min, strict=True), *((job, work.later_limit_min) for job in work.later)]
+        small = [replace(job, limit_min=work.clock.sim_min(60 * limit)) for job, limit in asked]
         start = model.gang_start(len(work.nodes), work.per_node, small, work.gang, case.cure, late_min)
         return start - work.gang.at_min
 
+    by_name = {case.name: case for case in work.cases}
+    saved = wait(by_name[PADDED], 0) - wait(by_name[HONEST], 0)
     return [
-        Prediction(f"{case.name}: the gang's wait", wait(case, 0), max(0, wait(case, 0) - work.clock.sim_min(1)),
-                   wait(case, late) + late, "min", why)
-        for case in work.cases
+        *(Prediction(f"{case.name}: the gang's wait", wait(case, 0), max(0, wait(case, 0) - work.clock.sim_min(1)),
+                     wait(case, late) + late, "min", why) for case in work.cases),
+        Prediction("honest limits instead of padded ones save the gang", saved, min(saved, late / 3), saved + 2 * late,
+                   "min", why),
     ]  # fmt: skip
 
 
@@ -101,8 +108,11 @@ def staged(lab: Lab, work: Workload) -> Lab:
 def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
     """One case after the other; each ends when its gang has started."""
     stage.reshape(staged(stage.cluster.lab, work))
-    return {f"{case.name}: the gang's wait": _play(stage, work, case, number)
-            for number, case in enumerate(work.cases)}  # fmt: skip
+    waits = {case.name: _play(stage, work, case, number) for number, case in enumerate(work.cases)}
+    return {
+        **{f"{name}: the gang's wait": wait for name, wait in waits.items()},
+        "honest limits instead of padded ones save the gang": waits[PADDED] - waits[HONEST],
+    }
 
 
 def _play(stage: Stage, work: Workload, case: Case, number: int) -> float:
@@ -128,14 +138,14 @@ def _play(stage: Stage, work: Workload, case: Case, number: int) -> float:
     gang = options(work.per_node, 10, LARGE, f"--nodes={work.gang.nodes}", *behind)
     asked = time.time()
     stage.submit(user, stage.command(f"{number}-gang", gang, ["--work=1000"]))
-    kept = [work.nodes[place] for place in case.cure.kept] if case.drain else []
+    kept = [work.nodes[place] for place in case.cure.drained] if case.drain else []
     if kept:
         stage.undo("drained nodes", lambda: _resume(stage, kept))
         stage.operator("scontrol", "update", f"nodename={','.join(kept)}", "state=drain", "reason=kept for the gang")
     for at in sorted({job.at_min for job in work.later}):
         stage.sleep_until(zero + stage.clock.real_s(at))
         due = [(place, job) for place, job in enumerate(work.later) if job.at_min == at]
-        stage.submit(user, *(small(f"later-{place}", job, LATER_MIN) for place, job in due))
+        stage.submit(user, *(small(f"later-{place}", job, work.later_limit_min) for place, job in due))
     if kept:
         wait_for(f"{', '.join(kept)} are empty", lambda: _states(stage, kept), lambda seen: set(seen) == {"drained"},
                  timeout_s=60, interval_s=0.1, show=", ".join, look_at="sinfo")  # fmt: skip
@@ -163,8 +173,8 @@ SCENARIO = Scenario(
     story="""Small jobs hold a part of each of four nodes, and more keep coming. A gang that wants two whole nodes
     waits. The same arrivals are played six times: with nothing done, with partitions, with backfill and padded
     or honest time limits, with small jobs on nodes of their own, and with two nodes drained by hand.""",
-    lesson="""Without a cure the gang waits until no small job comes any more. Backfill keeps nodes for it, but only as
-    good as the limits are: an hour asked for to be safe moves its planned start away, and everybody fits in before.
+    lesson="""Without a cure the gang waits until no small job comes any more. Backfill keeps nodes for it, but is only
+    as good as the limits are: an hour asked for to be safe moves its planned start away, and others take the node.
     A partition for large jobs is the shortest wait and idles without them; --exclusive pays with idle GPUs; a drain
     works at once and needs a person. Honest limits cost nothing.""",
     scale_s=0.1,
