@@ -43,6 +43,8 @@ class Scenario:
     workload: Callable[[Lab, Clock], Any]
     predict: Callable[[Lab, Any], Sequence[Prediction]]
     measure: Callable[[Stage, Any], Mapping[str, float]]
+    #: Short and steady enough for every run of the tests and for CI.
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,12 @@ def show(report: Report, console: Console) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``python -m smoke scenario``."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios, or all; without a name they are listed")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="scenarios, or all, or quick (the short ones); without a name they are listed",
+    )
     parser.add_argument("--lab", help="the lab (default: LAB of the environment)")
     parser.add_argument("--scale", type=float, help="seconds that a simulated minute lasts")
     parser.add_argument("--json", action="store_true", help="print the result as JSON, progress on standard error")
@@ -175,9 +182,10 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.names:
         for scenario in SCENARIOS.values():
-            print(f"{scenario.name:18} {scenario.title}  [{', '.join(scenario.claims)}]")
+            print(f"{scenario.name:20} {scenario.title}  [{', '.join(scenario.claims)}]")
         return 0
-    names = list(SCENARIOS) if args.names == ["all"] else args.names
+    groups = {"all": list(SCENARIOS), "quick": [name for name, one in SCENARIOS.items() if one.quick]}
+    names = groups[args.names[0]] if len(args.names) == 1 and args.names[0] in groups else args.names
     unknown = [name for name in names if name not in SCENARIOS]
     if unknown or (args.scale is not None and not args.scale > 0):
         what = (

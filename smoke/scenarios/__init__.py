@@ -15,6 +15,7 @@ from smoke.scenarios import (
     preemption,
     preemption_modes,
     utilization,
+    which_scheduler,
 )
 
 SCENARIOS: dict[str, Scenario] = {
@@ -31,5 +32,6 @@ SCENARIOS: dict[str, Scenario] = {
         gang_deadlock,
         elastic_rlhf,
         failure,
+        which_scheduler,
     )
 }
