@@ -24,7 +24,7 @@ from smoke.verdict import Prediction
 #: The lab's settings of Ray's health check (compose/), with a moment for a busy laptop.
 RAY_PERIOD_S, RAY_TIMEOUT_S, RAY_FAILURES = 0.5, 1.5, 3
 #: Seconds that a kill and its bookkeeping take on a busy laptop.
-LATE_S = 4.0
+LATE_S = 6.0
 #: How long a killed container may take until its daemon is back in service.
 BACK_S = 180.0
 READY = "/tmp/scenario-failure.ready"
@@ -200,12 +200,12 @@ def _driver(stage: Stage, work: Workload) -> dict[str, Any]:
 
 
 def _kill_worker(stage: Stage, work: Workload) -> dict[str, Any]:
-    def is_ready() -> bool:
+    def begun() -> str:
         stage.sleep_until(0)
-        return stage.cluster.exec("ray-head", ["test", "-e", READY], check=False).exit_code == 0
+        return stage.cluster.exec("ray-head", ["cat", READY], check=False).stdout
 
-    wait_for("Ray's work runs", is_ready, timeout_s=90, show=lambda _: "not all of it runs", look_at="make status")
-    stage.sleep_until(time.time() + stage.clock.real_s(work.death_min))
+    since = wait_for("Ray's work runs", begun, timeout_s=90, show=lambda _: "not all of it runs", look_at="make status")
+    stage.sleep_until(float(since) + stage.clock.real_s(work.death_min))
     stage.undo(f"Ray worker {work.worker}", lambda: _worker_back(stage, work.worker))
     died = time.time()
     stage.cluster.kill(work.worker)
@@ -231,7 +231,7 @@ SCENARIO = Scenario(
     lesson="""Both start lost work again; neither brings back what it had not saved. Slurm's unit is the job: a job of
     two nodes loses the healthy half too, and holds all its GPUs until SlurmdTimeout is over. Ray's unit is the
     task or the actor: the rest of the program goes on. Checkpoints turn hours into minutes in both.""",
-    scale_s=0.2,
+    scale_s=0.3,
     workload=workload,
     predict=predict,
     measure=measure,

@@ -175,7 +175,7 @@ def test_format() -> None:
 
 
 def test_a_dead_node_is_noticed_between_two_and_four_thirds_of_the_time_out() -> None:
-    assert failure.slurm_notices_s(30) == (20, 30, 40)
+    assert failure.slurm_notices_s(30) == (20, 35, 40)
     assert failure.ray_notices_s(1, 2, 3) == 10
     with pytest.raises(ValueError, match="never noticed"):
         failure.slurm_notices_s(0)

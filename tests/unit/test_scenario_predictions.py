@@ -97,7 +97,7 @@ def test_padded_limits_cost_the_gang_more_at_every_scale(lab: Lab) -> None:
 
 def test_failure_follows_the_lab_s_time_out(lab: Lab) -> None:
     slow = dataclasses.replace(lab, slurm=dataclasses.replace(lab.slurm, slurmd_timeout=300))
-    assert predicted(lab, "failure")["Slurm: the node is DOWN after"].predicted == 30
+    assert predicted(lab, "failure")["Slurm: the node is DOWN after"].predicted == 35
     assert predicted(slow, "failure")["Slurm: the node is DOWN after"].lower > 190
     never = dataclasses.replace(lab, slurm=dataclasses.replace(lab.slurm, slurmd_timeout=0))
     with pytest.raises(LabError, match="never notices"):

@@ -1,6 +1,7 @@
 """Work on a worker that will be killed: ``failure.py WORKER WORK_S READY``.
 
-When all of it runs, the file READY is made. Then it waits until Ray has noticed the death, and for what comes back.
+When all of it runs, the file READY says since when. Then it waits until Ray has noticed the death, and for what comes
+back.
 """
 
 from __future__ import annotations
@@ -87,18 +88,22 @@ def main() -> dict[str, Any]:
     there = {"scheduling_strategy": NodeAffinitySchedulingStrategy(victim, soft=True)}
     safe = {"scheduling_strategy": NodeAffinitySchedulingStrategy(keeper, soft=False)}
     shelf = ray.remote(Shelf).options(num_cpus=0, **safe).remote()
+    actor = ray.remote(Counter).options(num_cpus=1, num_gpus=1, max_restarts=1, max_task_retries=3, **there)
+    actors = {"plain": actor.remote(shelf, False), "saving": actor.remote(shelf, True)}
+    for counter in actors.values():
+        ray.get([counter.up.remote() for _ in range(3)], timeout=BOUND_S)
+    # the tasks last: their time runs from here on, and processes of actors take long to start on a busy laptop
     task = ray.remote(work)
     runs = {
         "retried": task.options(num_gpus=1, **there).remote(shelf, "retried", work_s),
         "once": task.options(num_gpus=1, max_retries=0, **there).remote(shelf, "once", work_s),
         "elsewhere": task.options(num_gpus=1, **safe).remote(shelf, "elsewhere", work_s),
     }
-    actor = ray.remote(Counter).options(num_cpus=1, num_gpus=1, max_restarts=1, max_task_retries=3, **there)
-    actors = {"plain": actor.remote(shelf, False), "saving": actor.remote(shelf, True)}
-    for counter in actors.values():
-        ray.get([counter.up.remote() for _ in range(3)], timeout=BOUND_S)
     until("three tasks run", lambda: len(ray.get(shelf.all_starts.remote())) == len(runs))
-    ready.touch()
+    begun = max(times[-1] for times in ray.get(shelf.all_starts.remote()).values())
+    partial = ready.with_suffix(".new")
+    partial.write_text(str(begun), encoding="utf-8")
+    partial.replace(ready)
     until("the death is noticed", lambda: not any(n["Alive"] for n in ray.nodes() if n["NodeID"] == victim))
     noticed = time.time()
     after = {name: ray.get(counter.up.remote(), timeout=BOUND_S) for name, counter in actors.items()}
