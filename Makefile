@@ -98,8 +98,13 @@ scenario: $(READY) ## one phenomenon, measured beside predicted (NAME=, SCALE=)
 	@$(SMOKE) scenario $(NAME) $(if $(SCALE),--scale $(SCALE)) $(if $(JSON),--json)
 
 .PHONY: scenarios
-scenarios: $(READY) ## all of them, one after the other
-	@$(SMOKE) scenario all $(if $(SCALE),--scale $(SCALE)) $(if $(JSON),--json)
+scenarios: $(READY) ## all of them, or with QUICK=1 the short ones for CI (SCALE=)
+	@$(SMOKE) scenario $(if $(QUICK),quick,all) $(if $(SCALE),--scale $(SCALE)) $(if $(JSON),--json)
+
+.PHONY: replay
+replay: $(READY) ## a YAML file or a trace of jobs, compressed (FILE=, SCALE=)
+	@$(SMOKE) replay $(or $(FILE),smoke/workloads/hundred.yaml) $(if $(SCALE),--scale $(SCALE)) --out $(or $(OUT),replay.html) \
+		$(if $(JSON),--json)
 
 .PHONY: drill
 drill: $(READY) ## a fault to find and mend (NAME=, DO=hint, check or mend)

@@ -255,6 +255,19 @@ class Cluster:
         if removed.exit_code:
             raise LabError(f"containers are left: {removed.last_lines}", "the same command again")
 
+    def kill(self, service: str) -> None:
+        """Kill a service's container as a machine dies that loses its power; the engine does not start it again."""
+        self._signal("kill", service)
+
+    def start(self, service: str) -> None:
+        """Start a container that was stopped or killed; one that runs is left alone."""
+        self._signal("start", service)
+
+    def _signal(self, verb: str, service: str) -> None:
+        done = run_local(["docker", verb, self.container_name(service)], timeout_s=60)
+        if done.exit_code:
+            raise LabError(f"{service}: docker {verb}: {done.last_lines}", "make status")
+
     def log_tail(self, service: str, lines: int = 8) -> str:
         """The last lines of a service's log."""
         result = run_local(["docker", "logs", "--tail", str(lines), self.container_name(service)], timeout_s=10)

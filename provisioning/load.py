@@ -15,7 +15,7 @@ from provisioning.lab import Lab
 from provisioning.problems import LabInvalid, Problem, nearest, shown
 from provisioning.yamltext import Map, Node, Scalar, Sequence, parse, read_text
 
-__all__ = ["LABS", "LabInvalid", "Problem", "lab_names", "load_lab", "load_text"]
+__all__ = ["LABS", "LabInvalid", "Problem", "Reading", "build", "lab_names", "load_lab", "load_text"]
 
 LABS = Path(__file__).parent / "labs"
 #: Fields that others refer to: while one of them is wrong, references to its section are not judged.
@@ -23,16 +23,20 @@ _REFERRED = ("name", "cpus", "real_memory", "gres")
 
 
 @dataclass
-class _Reading:
-    """What is gathered while the tree is read."""
+class Reading:
+    """What is gathered while the tree is read; ``thing`` is what the file describes, ``keys`` where its keys are."""
 
     file: str
     problems: list[Problem] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     bad: set[str] = field(default_factory=set)
+    thing: str = "a lab"
+    keys: str = "docs/lab.schema.json has all keys"
+    like: str = "labs/default.yaml"
 
     def complain(self, line: int, path: str, problem: str, remedy: str) -> None:
+        """Note a problem, and that what it stands in is not to be relied on."""
         self.problems.append(Problem(f"{self.file}:{line}", path, problem, remedy))
         self.bad.add(path)
         section, _, rest = path.partition("[")
@@ -44,10 +48,10 @@ def _below(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _unknown(name: str, valid: list[str]) -> str:
+def _unknown(name: str, valid: list[str], keys: str) -> str:
     if re.sub("[^a-z]", "", name.lower()) == "autodetect":
         return "leave it out: the lab writes gres.conf itself, and Slurm here is built without NVML"
-    return nearest(name, valid) or "leave it out; docs/lab.schema.json has all keys"
+    return nearest(name, valid) or f"leave it out; {keys}"
 
 
 @cache
@@ -67,8 +71,8 @@ def _stand_in(cls: type) -> Any:
     return cls(**empty)
 
 
-def _build(cls: type, node: Node, path: str, reading: _Reading) -> Any:
-    """One object of the model from one map of the YAML."""
+def build(cls: type, node: Node, path: str, reading: Reading) -> Any:
+    """One object of a model (a dataclass of lab.param fields) from one map; ``reading`` has what is wrong with it."""
     reading.lines[path] = node.line
     result = _stand_in(cls)
     if not isinstance(node, Map):
@@ -79,7 +83,9 @@ def _build(cls: type, node: Node, path: str, reading: _Reading) -> Any:
     for key in node.items:
         if key not in valid:
             where = _below(path, key if re.fullmatch(r"[\w.-]{1,40}", key) else shown(key))
-            reading.complain(node.lines[key], where, "is not a key of a lab", _unknown(key, valid))
+            reading.complain(
+                node.lines[key], where, f"is not a key of {reading.thing}", _unknown(key, valid, reading.keys)
+            )
     values = {}
     for one in dataclasses.fields(cls):
         here = _below(path, one.name)
@@ -95,7 +101,7 @@ def _build(cls: type, node: Node, path: str, reading: _Reading) -> Any:
     return dataclasses.replace(result, **values)
 
 
-def _field(one: dataclasses.Field[Any], hint: Any, node: Node, path: str, reading: _Reading) -> Any:
+def _field(one: dataclasses.Field[Any], hint: Any, node: Node, path: str, reading: Reading) -> Any:
     """The value of one field, MISSING if it is wrong."""
     if "kind" in one.metadata:
         try:
@@ -110,21 +116,21 @@ def _field(one: dataclasses.Field[Any], hint: Any, node: Node, path: str, readin
             reading.lines |= {_below(path, key): line for key, line in node.lines.items()}
         return value
     if get_origin(hint) is not tuple:
-        return _build(hint, node, path, reading)
+        return build(hint, node, path, reading)
     if isinstance(node, Scalar) and node.empty:
         reading.complain(node.line, path, "has no value", "write a list with - lines, or leave the key out")
         return MISSING
     if not isinstance(node, Sequence):
-        reading.complain(node.line, path, "a list belongs here", "start each entry with '- ', as in labs/default.yaml")
+        reading.complain(node.line, path, "a list belongs here", f"start each entry with '- ', as in {reading.like}")
         return MISSING
-    return tuple(_build(get_args(hint)[0], item, f"{path}[{i}]", reading) for i, item in enumerate(node.items))
+    return tuple(build(get_args(hint)[0], item, f"{path}[{i}]", reading) for i, item in enumerate(node.items))
 
 
 def load_text(text: str, file: str) -> Lab:
     """The lab that a YAML text describes. Raises LabInvalid with all problems."""
     tree, problems = parse(text, file)
-    reading = _Reading(file, problems)
-    lab: Lab = _build(Lab, tree, "", reading)
+    reading = Reading(file, problems)
+    lab: Lab = build(Lab, tree, "", reading)
     for problem in check(lab, file, frozenset(reading.broken)):
         if any(problem.path == bad or problem.path.startswith((bad + ".", bad + "[")) for bad in reading.bad):
             continue

@@ -124,16 +124,16 @@ def _parse_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
     return Problem(f"{file}:{line}" if line else file, "", f"this is not YAML: {said}", remedy)
 
 
-def read_text(path: Path, file: str) -> str:
-    """The text of a file. Raises LabInvalid for what cannot be a lab: no file, too large, not UTF-8."""
+def read_text(path: Path, file: str, remedy: str = "name a lab or a .yaml file") -> str:
+    """The text of a file. Raises LabInvalid for what cannot be meant: no file, too large, not UTF-8."""
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise LabInvalid([Problem(file, "", f"cannot be read: {reason}", "name a lab or a .yaml file")]) from None
+        raise LabInvalid([Problem(file, "", f"cannot be read: {reason}", remedy)]) from None
     if len(data) > MAX_BYTES:
-        raise LabInvalid([Problem(file, "", f"has more than {MAX_BYTES:,} bytes", "a lab has a few thousand")])
+        raise LabInvalid([Problem(file, "", f"has more than {MAX_BYTES:,} bytes", "such a file has a few thousand")])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -141,8 +141,12 @@ def read_text(path: Path, file: str) -> str:
         raise LabInvalid([Problem(f"{file}:{line}", "", "the text is not UTF-8", "save the file as UTF-8")]) from None
 
 
-def parse(text: str, file: str) -> tuple[Map, list[Problem]]:
-    """The tree of a YAML text and the problems that still let it be read. Raises LabInvalid for the others."""
+def parse(text: str, file: str, like: str = "provisioning/labs/default.yaml",
+          keys: str = "name: ..., nodes: ...") -> tuple[Map, list[Problem]]:  # fmt: skip
+    """The tree of a YAML text and the problems that still let it be read. Raises LabInvalid for the others.
+
+    ``like`` is an example of such a file, ``keys`` how one begins.
+    """
     builder = _Builder(file)
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -153,7 +157,9 @@ def parse(text: str, file: str) -> tuple[Map, list[Problem]]:
         raise LabInvalid([Problem(file, "", "the text is not Unicode", "save the file as UTF-8")]) from None
     root = builder.root
     if root is None or (isinstance(root, Scalar) and root.empty):
-        raise LabInvalid([Problem(file, "", "the file is empty", "start from provisioning/labs/default.yaml")])
+        raise LabInvalid([Problem(file, "", "the file is empty", f"start from {like}")])
     if not isinstance(root, Map):
-        raise builder.stop(root.line, "the file is not a map", "write name: ..., nodes: ... as in labs/default.yaml")
+        raise builder.stop(
+            root.line, "the file is not a map", f"write {keys} as in {like.removeprefix('provisioning/')}"
+        )
     return root, builder.problems

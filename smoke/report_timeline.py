@@ -19,14 +19,13 @@ from smoke.report_chart import svg
 from smoke.slurm import Slurm
 
 
-def page(chart: Timeline, hours: float) -> str:
-    """One page without anything from the network."""
-    title = f"GPUs of the last {hours:g} h"
+def page(chart: Timeline, title: str, second_per_min: float = 60.0, above: str = "") -> str:
+    """One page without anything from the network; ``above`` is HTML that comes before the chart."""
     names = {bar.name for bar in chart.bars}
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{STYLE}</style></head><body>"
-        f"<h1>{title}</h1>{svg(chart, 60.0, 'timeline')}<p><small>{escape(LEGEND)}</small></p>"
+        f"<h1>{escape(title)}</h1>{above}{svg(chart, second_per_min, 'timeline')}<p><small>{escape(LEGEND)}</small></p>"
         f"<p>{len(names)} names of jobs; {100 * chart.utilization:.0f} % of the GPUs shown were held, from the first "
         "submission to the last end.</p></body></html>\n"
     )
@@ -48,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chart = timeline([run for run in runs if run["gpus"]], [], per_node)
     if not chart.bars:
         raise LabError(f"no job held a GPU in the last {args.hours:g} h", "make smoke, or a longer time with --hours")
-    args.out.write_text(page(chart, args.hours), encoding="utf-8")
+    args.out.write_text(page(chart, f"GPUs of the last {args.hours:g} h"), encoding="utf-8")
     print(f"{args.out}: {len(runs)} records, {100 * chart.utilization:.0f} % held")
     return 0
 

@@ -43,6 +43,8 @@ class Scenario:
     workload: Callable[[Lab, Clock], Any]
     predict: Callable[[Lab, Any], Sequence[Prediction]]
     measure: Callable[[Stage, Any], Mapping[str, float]]
+    #: Short and steady enough for every run of the tests and for CI.
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,18 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def on_stage(stage: Stage, console: Console) -> Iterator[Stage]:
+    """The lab for this stage alone; afterwards it is as before, also after an error or Ctrl-C."""
+    with stoppable():
+        stage.open()
+        try:
+            yield stage
+        finally:
+            console.print("restoring the lab")
+            _undisturbed(stage.close)
+
+
 def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: Console) -> Report:
     """Run one scenario from an empty queue to an empty queue."""
     clock = Clock(scale_s or scenario.scale_s)
@@ -94,20 +108,14 @@ def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: C
     predictions = scenario.predict(cluster.lab, workload)
     console.print(f"\n[bold]{scenario.title}[/bold]   (a minute lasts {clock.second_per_min:g} s)")
     console.print(one_line(scenario.story), width=min(100, console.width))
-    stage = Stage(cluster, clock, scenario.name)
     start = time.monotonic()
-    with stoppable():
-        stage.open()
-        try:
-            with LiveQueue(stage, console) as live:
-                stage.say = live.say
-                expectations = compare(predictions, scenario.measure(stage, workload))
-            stage.cancel_all()
-            runs = tuple(dataclasses.asdict(one) for one in stage.sacct()) if stage.jobs else ()
-            notes = tuple(dataclasses.asdict(one) for one in stage.all_notes()) if stage.jobs else ()
-        finally:
-            console.print("restoring the lab")
-            _undisturbed(stage.close)
+    with on_stage(Stage(cluster, clock, scenario.name), console) as stage:
+        with LiveQueue(stage, console) as live:
+            stage.say = live.say
+            expectations = compare(predictions, scenario.measure(stage, workload))
+        stage.cancel_all()
+        runs = tuple(dataclasses.asdict(one) for one in stage.sacct()) if stage.jobs else ()
+        notes = tuple(dataclasses.asdict(one) for one in stage.all_notes()) if stage.jobs else ()
     return Report(scenario, expectations, clock, time.monotonic() - start, runs, notes)
 
 
@@ -150,7 +158,12 @@ def show(report: Report, console: Console) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``python -m smoke scenario``."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios, or all; without a name they are listed")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="scenarios, or all, or quick (the short ones); without a name they are listed",
+    )
     parser.add_argument("--lab", help="the lab (default: LAB of the environment)")
     parser.add_argument("--scale", type=float, help="seconds that a simulated minute lasts")
     parser.add_argument("--json", action="store_true", help="print the result as JSON, progress on standard error")
@@ -169,9 +182,10 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.names:
         for scenario in SCENARIOS.values():
-            print(f"{scenario.name:18} {scenario.title}  [{', '.join(scenario.claims)}]")
+            print(f"{scenario.name:20} {scenario.title}  [{', '.join(scenario.claims)}]")
         return 0
-    names = list(SCENARIOS) if args.names == ["all"] else args.names
+    groups = {"all": list(SCENARIOS), "quick": [name for name, one in SCENARIOS.items() if one.quick]}
+    names = groups[args.names[0]] if len(args.names) == 1 and args.names[0] in groups else args.names
     unknown = [name for name in names if name not in SCENARIOS]
     if unknown or (args.scale is not None and not args.scale > 0):
         what = (

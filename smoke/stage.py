@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import json
 import shlex
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,9 +146,8 @@ class Stage(Parts):
         self.operator("scontrol", "reconfigure")
 
     def wait_login(self) -> None:
-        """Wait until commands work on the login node: its sackd starts anew after a reconfigure."""
-        time.sleep(1.5)
-        wait_for("the login node answers", lambda: self.cluster.exec("login", ["scontrol", "ping"]).exit_code == 0,
+        """Wait until commands of the login node reach the controller, which has started anew at a reconfigure."""
+        wait_for("the login node answers", lambda: self.cluster.exec("login", ["sinfo", "--noheader"]).exit_code == 0,
                  timeout_s=40, look_at="make logs NODE=login")  # fmt: skip
 
     # -- people

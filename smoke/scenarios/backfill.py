@@ -118,4 +118,5 @@ SCENARIO = Scenario(
     workload=workload,
     predict=predict,
     measure=measure,
+    quick=True,
 )

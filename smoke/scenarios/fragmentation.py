@@ -103,4 +103,5 @@ SCENARIO = Scenario(
     workload=workload,
     predict=predict,
     measure=measure,
+    quick=True,
 )

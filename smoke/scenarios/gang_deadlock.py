@@ -77,4 +77,5 @@ SCENARIO = Scenario(
     workload=workload,
     predict=predict,
     measure=measure,
+    quick=True,
 )

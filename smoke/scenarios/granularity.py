@@ -52,8 +52,8 @@ def predict(lab: Lab, work: Workload) -> list[Prediction]:  # noqa: ARG001 - eve
 def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
     """One way after the other, so that they do not share the machine."""
     cost = {
-        "sbatch each": _jobs(stage, work.tasks["sbatch each"], array=False),
-        "job array": _jobs(stage, work.tasks["job array"], array=True),
+        "sbatch each": jobs_cost(stage, work.tasks["sbatch each"], array=False),
+        "job array": jobs_cost(stage, work.tasks["job array"], array=True),
         "srun steps": _steps(stage, work.tasks["srun steps"]),
     }
     stage.say("Ray tasks")
@@ -73,7 +73,7 @@ def _options(stage: Stage, name: str) -> list[str]:
             "--cpus-per-task=1", *machine.options(stage.cluster.lab, user, 0)]  # fmt: skip
 
 
-def _jobs(stage: Stage, count: int, *, array: bool) -> float:
+def jobs_cost(stage: Stage, count: int, *, array: bool) -> float:
     """Seconds a task, from the first submission to the last end, as each task stamps it."""
     name = "array" if array else "single"
     stamps = f"{stage.folder}/{name}.stamps"

@@ -9,12 +9,10 @@ from provisioning.cluster import Cluster
 from smoke.scenario import play, show
 from smoke.scenarios import SCENARIOS
 
-#: Played by make test; the others by make test-slow.
-QUICK = ("fragmentation", "backfill", "gang-deadlock")
 
-
+# The quick ones are played by make test, the others by make test-slow.
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SCENARIOS]
+    "name", [name if one.quick else pytest.param(name, marks=pytest.mark.slow) for name, one in SCENARIOS.items()]
 )
 def test_scenario(lab: Cluster, name: str) -> None:
     console = Console(highlight=False, width=120)

@@ -6,7 +6,18 @@ import math
 
 import pytest
 
-from smoke.models import backfill, fairshare, fragmentation, gang, granularity, preemption, rlhf, utilization
+from smoke.models import (
+    backfill,
+    cures,
+    failure,
+    fairshare,
+    fragmentation,
+    gang,
+    granularity,
+    preemption,
+    rlhf,
+    utilization,
+)
 from smoke.models.durations import format_minutes, parse_minutes
 
 EIGHT_HOURS = preemption.Job(480, 30, 2)
@@ -158,3 +169,66 @@ def test_not_durations(text: str) -> None:
 def test_format() -> None:
     assert [format_minutes(value) for value in (0.5, 25.3, 677, 480, math.inf)] == [
         "30 s", "25.3 min", "11 h 17 min", "8 h", "never"]  # fmt: skip
+
+
+# -- failure
+
+
+def test_a_dead_node_is_noticed_between_two_and_four_thirds_of_the_time_out() -> None:
+    assert failure.slurm_notices_s(30) == (20, 35, 40)
+    assert failure.ray_notices_s(1, 2, 3) == 10
+    with pytest.raises(ValueError, match="never noticed"):
+        failure.slurm_notices_s(0)
+
+
+def test_a_death_costs_what_was_not_saved_and_the_silence() -> None:
+    assert failure.saved_min(35, 10) == 30
+    assert failure.saved_min(35) == 0
+    assert failure.lost_gpu_min(8, 35, 5) == 320
+    assert failure.lost_gpu_min(8, 35, 5, 10) == 80
+
+
+# -- cures for fragmentation
+
+#: Three nodes of 8 GPUs; a gang of two. The later job fits in beside nobody.
+FIRST = tuple(cures.Small(0, 5, end, limit_min=end) for end in (30, 70, 110))
+LATER = tuple(cures.Small(15, 8, 100, limit_min=100) for _ in range(2))
+GANG = cures.Gang(10, 2)
+
+
+def gang_start(cure: cures.Cure, first: tuple[cures.Small, ...] = FIRST) -> float:
+    return cures.gang_start(3, 8, (*first, *LATER), GANG, cure)
+
+
+def test_who_is_kept_no_place_for_waits_for_the_last_small_job() -> None:
+    assert gang_start(cures.Cure(in_line=False)) == 130
+
+
+def test_honest_limits_keep_the_nodes_that_are_empty_first() -> None:
+    assert gang_start(cures.Cure()) == 70
+
+
+def test_padded_limits_let_others_onto_a_node_that_is_empty_early() -> None:
+    padded = tuple(cures.Small(0, 5, one.runs_min, limit_min=1000) for one in FIRST)
+    # a later job takes the first node at 30, since its 100 min fit before the 1000; then the plan is 130
+    assert gang_start(cures.Cure(), padded) == 110
+
+
+def test_draining_does_not_look_at_limits_and_partitions_wait_for_nobody() -> None:
+    padded = tuple(cures.Small(0, 5, one.runs_min, limit_min=1000) for one in FIRST)
+    assert gang_start(cures.Cure(drained=(0, 1)), padded) == 70
+    assert gang_start(cures.Cure(in_line=False, small_on=(2,)), padded) == 10
+
+
+def test_whole_nodes_hold_one_small_job_each() -> None:
+    pair = (cures.Small(0, 4, 20, 20), cures.Small(0, 4, 60, 60))
+    start = {whole: cures.gang_start(3, 8, pair, cures.Gang(10, 3), cures.Cure(whole=whole)) for whole in (True, False)}
+    assert start == {True: 60, False: 60}
+    assert cures.gang_start(3, 8, pair, GANG, cures.Cure(whole=True)) == 20
+    assert cures.gang_start(3, 8, pair, GANG, cures.Cure()) == 10
+
+
+def test_late_starts_add_up_and_a_gang_that_is_too_large_never_starts() -> None:
+    assert cures.gang_start(3, 8, FIRST, GANG, cures.Cure(), late_min=5) == 75
+    with pytest.raises(ValueError, match="never starts"):
+        cures.gang_start(1, 8, FIRST, GANG, cures.Cure())

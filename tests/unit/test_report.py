@@ -70,5 +70,5 @@ def test_markdown_with_pictures(tmp_path: Path) -> None:
 
 def test_timeline_of_everybodys_jobs() -> None:
     pytest.importorskip("matplotlib")
-    text = report_timeline.page(timeline([run("1", 100, 110, gpus=8)], [], per_node=8), 2)
+    text = report_timeline.page(timeline([run("1", 100, 110, gpus=8)], [], per_node=8), "GPUs of the last 2 h")
     assert "last 2 h" in text and "100 % of the GPUs" in text

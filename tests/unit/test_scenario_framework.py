@@ -143,6 +143,9 @@ def test_exit_status_and_json(
     assert json.loads(capsys.readouterr().out)["ok"] is True
     assert frame.main(["all"]) == 1
     assert "bad: MISSED" in capsys.readouterr().out
+    made["good"] = dataclasses.replace(made["good"], quick=True)
+    assert frame.main(["quick", "--json"]) == 0, "only the quick one"
+    capsys.readouterr()
     assert frame.main(["nothing"]) == 2
     assert frame.main(["good", "--scale", "0"]) == 2
     assert frame.main([]) == 0

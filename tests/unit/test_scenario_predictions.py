@@ -7,12 +7,13 @@ import math
 
 import pytest
 
+from provisioning.errors import LabError
 from provisioning.lab import Lab
 from provisioning.load import load_lab
 from smoke import quanta
 from smoke.clock import Clock
 from smoke.models import backfill as model
-from smoke.scenarios import SCENARIOS, backfill, preemption_modes
+from smoke.scenarios import SCENARIOS, backfill, preemption_modes, which_scheduler
 from smoke.verdict import Prediction
 
 
@@ -78,3 +79,33 @@ def test_extra_qos_are_added_to_the_lab_s_own(lab: Lab) -> None:
     assert {one.name for one in lab.qos} < {one.name for one in staged.qos}
     [high] = [one for one in staged.qos if preemption_modes.CANCELLED in one.preempt]
     assert {"low", preemption_modes.PROTECTED} <= set(high.preempt)
+
+
+def test_padded_limits_cost_the_gang_more_at_every_scale(lab: Lab) -> None:
+    """Nobody is ended by a limit, and the order of the cures stays, also on a slower clock."""
+    scenario = SCENARIOS["fragmentation-cures"]
+    for scale in (0.1, 0.5, 2.0):
+        work = scenario.workload(lab, Clock(scale))
+        for case in work.cases:
+            for job, limit_min in zip(work.first, case.limits_min, strict=True):
+                assert work.clock.real_s(job.runs_min) < 60 * limit_min
+        found = {name.partition(":")[0]: one.predicted for name, one in
+                 predicted(lab, "fragmentation-cures", scale).items()}  # fmt: skip
+        assert found["a partition for each"] == 0
+        assert found["backfill, honest limits"] < found["backfill, padded limits"] < found["nothing"]
+
+
+def test_failure_follows_the_lab_s_time_out(lab: Lab) -> None:
+    slow = dataclasses.replace(lab, slurm=dataclasses.replace(lab.slurm, slurmd_timeout=300))
+    assert predicted(lab, "failure")["Slurm: the node is DOWN after"].predicted == 35
+    assert predicted(slow, "failure")["Slurm: the node is DOWN after"].lower > 190
+    never = dataclasses.replace(lab, slurm=dataclasses.replace(lab.slurm, slurmd_timeout=0))
+    with pytest.raises(LabError, match="never notices"):
+        predicted(never, "failure")
+
+
+def test_the_table_of_which_scheduler_has_each_figure_in_its_cell() -> None:
+    lines = which_scheduler.table({"Slurm": 0.7, "Ray": 0.02}, 0, {"held": 16}, (1, 3), {"said": 3, "attempts": 2}, 1)
+    assert [line.split()[0] for line in lines] == ["Slurm", "granularity", "gang", "state", "failure"]
+    assert "0.7 s" in lines[1] and "0.02 s" in lines[1] and "16 held" in lines[2] and "2 runs" in lines[4]
+    assert max(map(len, lines)) < 80

@@ -1,0 +1,238 @@
+"""Failure (R7, S3, B2): a node dies under both schedulers; who notices when, and what is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from provisioning import ray_api
+from provisioning.errors import LabError
+from provisioning.lab import Lab
+from provisioning.ready import node_states
+from provisioning.waiting import wait_for
+from smoke import quanta
+from smoke.clock import Clock
+from smoke.models import failure as model
+from smoke.scenario import Scenario
+from smoke.scenarios import machine
+from smoke.stage import Stage
+from smoke.verdict import Prediction
+
+#: The lab's settings of Ray's health check (compose/), with a moment for a busy laptop.
+RAY_PERIOD_S, RAY_TIMEOUT_S, RAY_FAILURES = 0.5, 1.5, 3
+#: Seconds that a kill and its bookkeeping take on a busy laptop.
+LATE_S = 6.0
+#: How long a killed container may take until its daemon is back in service.
+BACK_S = 180.0
+READY = "/tmp/scenario-failure.ready"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A job of two nodes, one that saves, one that may not be requeued, one beside them; the same in Ray."""
+
+    clock: Clock
+    nodes: tuple[str, ...]
+    worker: str
+    timeout_s: int
+    work_min: float
+    death_min: float
+    checkpoint_min: float
+    gang_gpus: int
+
+
+def workload(lab: Lab, clock: Clock) -> Workload:
+    """The node dies in the 35th of 60 minutes."""
+    room = machine.room(lab, nodes=4, gpus=8)
+    if lab.ray.workers.count < 2 or lab.ray.workers.gpus < 4:
+        raise LabError("the scenario needs two Ray workers with four GPUs", "LAB=default")
+    if not lab.slurm.slurmd_timeout:
+        raise LabError("with slurmd_timeout 0 Slurm never notices a dead node", "LAB=default")
+    return Workload(clock, room.nodes, "ray-worker-1", lab.slurm.slurmd_timeout, 60, 35, 10, 8)
+
+
+def predict(lab: Lab, work: Workload) -> list[Prediction]:  # noqa: ARG001 - every scenario's signature
+    """Silence from the time-outs; what is lost from the progress at the death and the silence."""
+    soonest, mean, latest = model.slurm_notices_s(work.timeout_s)
+    latest += LATE_S
+    ray_latest = model.ray_notices_s(RAY_PERIOD_S, RAY_TIMEOUT_S, RAY_FAILURES) + LATE_S
+    late_min, minutes = work.clock.sim_min(LATE_S), work.clock.sim_min
+
+    def lost(silence_s: float, gpus: int = 1) -> float:
+        return model.lost_gpu_min(gpus, work.death_min, minutes(silence_s))
+
+    why = f"the node is asked every third of SlurmdTimeout, {work.timeout_s} s"
+    ray_why = "a broken connection tells at once, health checks at the latest"
+    saved = model.saved_min(work.death_min, work.checkpoint_min)
+    gang = work.gang_gpus
+    return [
+        Prediction("Slurm: the node is DOWN after", mean, soonest - quanta.RECORD_S, latest, "s", why),
+        Prediction.exact("Slurm: jobs of the node that end in NODE_FAIL", 3),
+        Prediction.exact("Slurm: two-node job: progress at its restart", model.saved_min(work.death_min), "min"),
+        Prediction("Slurm: two-node job: GPU time lost on both nodes", lost(mean, gang), lost(soonest - 1, gang),
+                   gang * (lost(latest) + late_min), "GPU-min", why),
+        Prediction("Slurm: job with checkpoints: progress at its restart", saved, saved, saved + work.checkpoint_min,
+                   "min", "a busy laptop may kill the node a checkpoint later"),
+        Prediction.exact("Slurm: job with --no-requeue: it runs again", 0),
+        Prediction.exact("Slurm: job on another node: it is disturbed", 0),
+        Prediction("Ray: the node is dead after", RAY_PERIOD_S, 0, ray_latest, "s", ray_why),
+        Prediction.exact("Ray: the task runs again on another node", 1),
+        Prediction("Ray: task: GPU time lost", lost(RAY_PERIOD_S), work.death_min - late_min,
+                   lost(ray_latest) + late_min, "GPU-min", ray_why),
+        Prediction.exact("Ray: task with max_retries=0: it fails", 1),
+        Prediction.exact("Ray: actor counted to 3: what it says next", 1),
+        Prediction.exact("Ray: actor that saves: what it says next", 4),
+        Prediction.exact("Ray: task on another node: runs", 1),
+    ]  # fmt: skip
+
+
+def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
+    """Both deaths at the same time: the two sets of nodes have nothing to do with each other."""
+    slurm, ray = stage.parallel(partial(_slurm, stage, work), partial(_ray, stage, work))
+    return {**slurm, **ray}
+
+
+def _slurm(stage: Stage, work: Workload) -> dict[str, float]:
+    user, lab, (dies, other) = stage.user(), stage.cluster.lab, work.nodes[:2]
+    payload = [f"--work={work.work_min}"]
+    saves = [f"--checkpoint-every={work.checkpoint_min}", f"--state={stage.folder}/saving.json"]
+    half = work.gang_gpus // 2
+
+    def job(name: str, gpus: int, nodes: str, *more: str, extra: tuple[str, ...] = ()) -> str:
+        chosen = [*machine.options(lab, user, gpus), f"--nodelist={nodes}", "--requeue", *extra]
+        return stage.command(name, chosen, [*payload, *more])
+
+    jobs = stage.submit(
+        user,
+        job("two-nodes", half, f"{dies},{other}", extra=("--nodes=2",)),
+        job("saving", 1, dies, *saves),
+        job("once", 1, dies, extra=("--no-requeue",)),
+        job("beside", 1, other),
+    )
+    names = ("two-nodes", "saving", "once", "beside")
+    begun = max(stage.wait_note(name, "start").t for name in names)
+    stage.sleep_until(begun + stage.clock.real_s(work.death_min))
+    stage.undo(f"node {dies}", lambda: _node_back(stage, dies))
+    died = time.time()
+    stage.cluster.kill(dies)
+    stage.say(f"{dies} has died")
+    wait_for(f"Slurm notices that {dies} is dead", lambda: node_states(stage.cluster)[dies],
+             lambda node: node.state == "down", timeout_s=2 * work.timeout_s + 60,
+             look_at="make logs NODE=slurmctld")  # fmt: skip
+    stage.say(f"Slurm has noticed that {dies} is dead")
+    for name, number in (("two-nodes", jobs[0]), ("saving", jobs[1])):
+        _again_elsewhere(stage, name, number)
+    for name in ("two-nodes", "saving", "beside"):
+        stage.wait_note(name, "end", timeout_s=stage.clock.real_s(work.work_min) + 60)
+    records = stage.sacct(jobs)
+    failed = [one for one in records if one.state == "NODE_FAIL"]
+    whole = next((one for one in failed if one.name == "two-nodes"), None)
+    starts = {name: [note for note in stage.notes(name) if note.event == "start"] for name in names}
+    _node_back(stage, dies)
+    return {
+        "Slurm: the node is DOWN after": max(one.end for one in failed) - died,
+        "Slurm: jobs of the node that end in NODE_FAIL": len({one.job for one in failed}),
+        "Slurm: two-node job: progress at its restart": starts["two-nodes"][1].progress,
+        "Slurm: two-node job: GPU time lost on both nodes":
+            stage.clock.sim_min((whole.end - whole.start) * whole.gpus) if whole else 0,
+        "Slurm: job with checkpoints: progress at its restart": starts["saving"][1].progress,
+        "Slurm: job with --no-requeue: it runs again": len(starts["once"]) > 1,
+        "Slurm: job on another node: it is disturbed": len(starts["beside"]) > 1,
+    }  # fmt: skip
+
+
+def _again_elsewhere(stage: Stage, name: str, job: str) -> None:
+    """An operator lets a requeued job go, which Slurm holds back for two minutes, and unties it from the dead node."""
+
+    def started() -> str:
+        # refused, or without effect, while the controller still cleans up the job's last run
+        stage.operator("scontrol", "update", f"job={job}", "ReqNodeList=", "StartTime=now", check=False)
+        return "" if len([note for note in stage.notes(name) if note.event == "start"]) > 1 else str(stage.job(job))
+
+    wait_for(f"{name} starts again", started, lambda seen: not seen, timeout_s=90, interval_s=1.0, look_at="squeue")
+
+
+def _node_back(stage: Stage, node: str) -> None:
+    """Start the node again and wait until the controller reaches it and it takes jobs.
+
+    The engine may give the container another address, and slurmctld keeps the old one: the node's own registration
+    makes it look idle although no job would come through. A reconfigure looks the names up anew.
+    """
+    stage.cluster.start(node)
+
+    def reached() -> str:
+        seen = node_states(stage.cluster)[node]
+        said = stage.cluster.exec(node, ["scontrol", "show", "slurmd"], check=False).stdout
+        heard = any(line.startswith("Last slurmctld msg") and "NONE" not in line for line in said.splitlines())
+        return "" if seen.ready and heard else f"{seen}, {'reached' if heard else 'not reached'} by slurmctld"
+
+    def registered() -> bool:
+        return node_states(stage.cluster)[node].ready
+
+    wait_for(f"{node} registers", registered, timeout_s=BACK_S, look_at=f"make logs NODE={node}")
+    stage.reconfigure()
+    wait_for(f"{node} takes jobs again", reached, lambda missing: not missing, timeout_s=BACK_S,
+             look_at=f"make logs NODE={node}")  # fmt: skip
+
+
+def _ray(stage: Stage, work: Workload) -> dict[str, float]:
+    """The driver says when all its work runs; then its worker is killed."""
+    stage.cluster.exec("ray-head", ["rm", "-f", READY])
+    driver, killed = stage.parallel(partial(_driver, stage, work), partial(_kill_worker, stage, work))
+    _worker_back(stage, work.worker)
+    died, starts = killed["died"], driver["starts"]
+    return {
+        "Ray: the node is dead after": driver["noticed"] - died,
+        "Ray: the task runs again on another node": driver["moved"] and len(starts["retried"]) == 2,
+        "Ray: task: GPU time lost": stage.clock.sim_min(starts["retried"][-1] - starts["retried"][0]),
+        "Ray: task with max_retries=0: it fails": driver["failed"],
+        "Ray: actor counted to 3: what it says next": driver["plain"],
+        "Ray: actor that saves: what it says next": driver["saving"],
+        "Ray: task on another node: runs": len(starts["elsewhere"]),
+    }
+
+
+def _driver(stage: Stage, work: Workload) -> dict[str, Any]:
+    return stage.driver("failure", work.worker, str(stage.clock.real_s(work.work_min)), READY, timeout_s=240)
+
+
+def _kill_worker(stage: Stage, work: Workload) -> dict[str, Any]:
+    def begun() -> str:
+        stage.sleep_until(0)
+        return stage.cluster.exec("ray-head", ["cat", READY], check=False).stdout
+
+    since = wait_for("Ray's work runs", begun, timeout_s=90, show=lambda _: "not all of it runs", look_at="make status")
+    stage.sleep_until(float(since) + stage.clock.real_s(work.death_min))
+    stage.undo(f"Ray worker {work.worker}", lambda: _worker_back(stage, work.worker))
+    died = time.time()
+    stage.cluster.kill(work.worker)
+    stage.say(f"{work.worker} has died")
+    return {"died": died}
+
+
+def _worker_back(stage: Stage, worker: str) -> None:
+    """Start the worker again and wait until Ray has it."""
+    stage.cluster.start(worker)
+    wait_for(f"{worker} is part of Ray again", lambda: ray_api.alive_nodes(stage.cluster),
+             lambda alive: worker in alive, timeout_s=BACK_S, show=lambda alive: f"alive: {', '.join(sorted(alive))}",
+             look_at=f"make logs NODE={worker}")  # fmt: skip
+
+
+SCENARIO = Scenario(
+    name="failure",
+    claims=("R7", "S3", "B2"),
+    title="Failure: a node dies under both schedulers",
+    story="""A Slurm node and a Ray worker lose their power in the 35th of 60 minutes. Slurm notices by silence, calls
+    its jobs NODE_FAIL and puts them back into the queue as a whole. Ray runs the lost task again on another
+    node and starts the lost actor anew.""",
+    lesson="""Both start lost work again; neither brings back what it had not saved. Slurm's unit is the job: a job of
+    two nodes loses the healthy half too, and holds all its GPUs until SlurmdTimeout is over. Ray's unit is the
+    task or the actor: the rest of the program goes on. Checkpoints turn hours into minutes in both.""",
+    scale_s=0.3,
+    workload=workload,
+    predict=predict,
+    measure=measure,
+)

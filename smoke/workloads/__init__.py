@@ -1,0 +1,1 @@
+"""Workloads for ``make replay``, and what made the larger one."""
