@@ -12,20 +12,23 @@ from provisioning.lab import Lab
 from provisioning.waiting import wait_for
 from tests.cluster.people import Person, more_accounting
 
-# The signal of --signal=...@60 comes at slurmctld's next look at a job of one minute.
+# The signal of --signal=...@60 comes at slurmctld's next look at a job of one minute. Each job gets this limit only
+# when its trap is set: a look before that would end it.
 WAITS = """
 trap 'echo batch USR1 >> {out}' USR1
+touch {out}.ready
 sleep 300 & wait
 echo over >> {out}
 """
 DEFERS = """
 trap 'echo batch USR1 >> {out}' USR1
+touch {out}.ready
 bash -c 'until [ -s {seen} ]; do sleep 0.2; done; sleep 2; echo foreground over >> {out}'
 echo over >> {out}
 """
 STEP = """
 trap 'echo batch USR1 >> {out}' USR1
-srun bash -c 'trap "echo step USR1 >> {out}; exit 0" USR1; sleep 300 & wait'
+srun bash -c 'trap "echo step USR1 >> {out}; exit 0" USR1; touch {out}.ready; sleep 300 & wait'
 echo over >> {out}
 """
 # $EPOCHSECONDS, not date: the signals end the children too. It is bash's, and --wrap gives a script to sh.
@@ -66,9 +69,9 @@ def early(cluster: Cluster, more: Lab) -> Iterator[Early]:  # noqa: ARG001 - its
     folder = alice.sh("mktemp -d /scratch/early-XXXXXX").strip()
     scripts = {"deferred": DEFERS, "step": STEP, "batch": WAITS, "graced": GRACED}
     options = {
-        "deferred": "-w c4 --time=1 --signal=B:USR1@60",  # first, so that its signal is not the last
-        "batch": "-w c4 --time=1 --signal=B:USR1@60",
-        "step": "-w c4 --time=1 --signal=USR1@60",
+        "deferred": "-w c4 --signal=B:USR1@60",  # first, so that its signal is not the last
+        "batch": "-w c4 --signal=B:USR1@60",
+        "step": "-w c4 --signal=USR1@60",
         "graced": "-w c4 --qos=graced --gres=gpu:8",
     }
     try:
@@ -78,6 +81,11 @@ def early(cluster: Cluster, more: Lab) -> Iterator[Early]:  # noqa: ARG001 - its
         })  # fmt: skip
         found = Early(alice, folder, jobs)
         wait_for("the step of the job with grace", lambda: found.lines("graced"), timeout_s=40)
+        warned = ("deferred", "batch", "step")
+        marks = " ".join(f"{folder}/{name}.ready" for name in warned)
+        wait_for("traps", lambda: alice.sh(f"ls {marks} 2>/dev/null | wc -l").strip(), str(len(warned)).__eq__,
+                 timeout_s=40)  # fmt: skip
+        alice.sh("\n".join(f"scontrol update JobId={jobs[name]} TimeLimit=1" for name in warned))
         jobs |= alice.batch({"urgent": "-w c4 --qos=urgent --gres=gpu:8"})
         yield found
     finally:
