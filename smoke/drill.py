@@ -46,16 +46,19 @@ def submit(cluster: Cluster, user: str, *options: str, wrap: str = "sleep 1") ->
     return cluster.exec("login", argv, user=user, workdir=f"/home/{user}").stdout.strip().split(";")[0]
 
 
+def _jobs(cluster: Cluster, *options: str) -> dict[str, str]:
+    rows = operator(cluster, "squeue", "--noheader", *options, "--format=%A|%k|%r").splitlines()
+    return {job: reason for job, comment, reason in (row.split("|") for row in rows) if comment == COMMENT}
+
+
 def waiting_jobs(cluster: Cluster) -> dict[str, str]:
     """The drill's jobs that wait, with Slurm's reason."""
-    rows = operator(cluster, "squeue", "--noheader", "--states=PD", "--format=%A|%k|%r").splitlines()
-    return {job: reason for job, comment, reason in (row.split("|") for row in rows) if comment == COMMENT}
+    return _jobs(cluster, "--states=PD")
 
 
 def cancel_jobs(cluster: Cluster) -> None:
     """Cancel the drill's jobs, whatever they do."""
-    rows = operator(cluster, "squeue", "--noheader", "--format=%A|%k").splitlines()
-    if mine := [job for job, comment in (row.split("|") for row in rows) if comment == COMMENT]:
+    if mine := _jobs(cluster):
         operator(cluster, "scancel", *mine, check=False)
 
 

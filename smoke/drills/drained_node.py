@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from provisioning.cluster import Cluster
 from smoke.drill import Drill, operator
-from smoke.drills.nodes import gpu_nodes, out_of_use, submit_over_all
+from smoke.drills.nodes import out_of_use, resume, submit_over_all, victim
 
 REASON = "fan replaced, please test"
 
 
-def _node(cluster: Cluster) -> str:
-    return gpu_nodes(cluster.lab)[-1]
-
-
 def plant(cluster: Cluster) -> None:
     """Drain the last node, as for a repair that is long over."""
-    operator(cluster, "scontrol", "update", f"NodeName={_node(cluster)}", "State=DRAIN", f"Reason={REASON}")
+    operator(cluster, "scontrol", "update", f"NodeName={victim(cluster)}", "State=DRAIN", f"Reason={REASON}")
     submit_over_all(cluster)
 
 
 def trouble(cluster: Cluster) -> str:
     """Whether the node is still out of use."""
-    return out_of_use(cluster, _node(cluster))
-
-
-def mend(cluster: Cluster) -> None:
-    """Give the node back."""
-    if trouble(cluster):
-        operator(cluster, "scontrol", "update", f"NodeName={_node(cluster)}", "State=RESUME")
+    return out_of_use(cluster, victim(cluster))
 
 
 DRILL = Drill(
@@ -42,5 +32,5 @@ DRILL = Drill(
     ),
     plant=plant,
     trouble=trouble,
-    mend=mend,
+    mend=resume,
 )

@@ -9,13 +9,9 @@ from provisioning.lab import Lab, Nodes
 from provisioning.render.gres_conf import gres_conf
 from provisioning.slurmtypes import expand_hosts, parse_gres
 from smoke.drill import Drill, operator
-from smoke.drills.nodes import gpu_nodes, out_of_use, submit_over_all
+from smoke.drills.nodes import out_of_use, resume, submit_over_all, victim
 
 FILE = "etc/slurm/gres.conf"
-
-
-def _node(cluster: Cluster) -> str:
-    return gpu_nodes(cluster.lab)[-1]
 
 
 def one_gpu_less(lab: Lab, node: str) -> Lab:
@@ -36,7 +32,7 @@ def one_gpu_less(lab: Lab, node: str) -> Lab:
 
 def plant(cluster: Cluster) -> None:
     """Write a gres.conf in which the node has one GPU less than slurm.conf says, and have it read."""
-    node = _node(cluster)
+    node = victim(cluster)
     cluster.write_file(FILE, gres_conf(one_gpu_less(cluster.lab, node)))
     operator(cluster, "scontrol", "reconfigure")
     submit_over_all(cluster)
@@ -45,8 +41,8 @@ def plant(cluster: Cluster) -> None:
 def trouble(cluster: Cluster) -> str:
     """The wrong file first: as long as it is there, the node cannot come back."""
     if FILE in cluster.stale_files():
-        return f"{FILE} is not what the YAML says; {out_of_use(cluster, _node(cluster))}".rstrip("; ")
-    return out_of_use(cluster, _node(cluster))
+        return f"{FILE} is not what the YAML says; {out_of_use(cluster, victim(cluster))}".rstrip("; ")
+    return out_of_use(cluster, victim(cluster))
 
 
 def mend(cluster: Cluster) -> None:
@@ -54,8 +50,7 @@ def mend(cluster: Cluster) -> None:
     if FILE in cluster.stale_files():
         cluster.write_files()
         operator(cluster, "scontrol", "reconfigure")
-    if out_of_use(cluster, _node(cluster)):
-        operator(cluster, "scontrol", "update", f"NodeName={_node(cluster)}", "State=RESUME")
+    resume(cluster)
 
 
 DRILL = Drill(

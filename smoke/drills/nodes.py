@@ -5,7 +5,8 @@ from __future__ import annotations
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
 from provisioning.lab import Lab
-from provisioning.slurmtypes import expand_hosts, parse_gres
+from provisioning.render.gres_conf import gpu_devices
+from provisioning.slurmtypes import expand_hosts
 from smoke.drill import operator, submit
 from smoke.scenarios import machine
 
@@ -15,16 +16,24 @@ OUT = ("drained", "draining", "drain", "inval", "down", "fail")
 
 def gpu_nodes(lab: Lab) -> list[str]:
     """The nodes of the default partition that have the most GPUs. Raises LabError if none has two."""
-    counts = {
-        name: sum(gres.count for gres in parse_gres(line.gres) if gres.name == "gpu")
-        for line in lab.nodes
-        for name in expand_hosts(line.name)
-    }
+    counts = {name: gpu_devices(line) for line in lab.nodes for name in expand_hosts(line.name)}
     names = [name for name in expand_hosts(machine.partition(lab).nodes) if name in counts]
     most = max((counts[name] for name in names), default=0)
     if most < 2:
         raise LabError(f"the drill needs a node with two GPUs, the lab {lab.name} has none", "LAB=default")
     return [name for name in names if counts[name] == most]
+
+
+def victim(cluster: Cluster) -> str:
+    """The node that a drill breaks: the last of them."""
+    return gpu_nodes(cluster.lab)[-1]
+
+
+def resume(cluster: Cluster) -> None:
+    """Give the node back, if it is out of use."""
+    node = victim(cluster)
+    if out_of_use(cluster, node):
+        operator(cluster, "scontrol", "update", f"NodeName={node}", "State=RESUME")
 
 
 def out_of_use(cluster: Cluster, node: str) -> str:
