@@ -16,7 +16,8 @@ from provisioning.checks.accounting import allowed_qos
 from provisioning.lab import Account, Lab, Partition, Qos, User, param
 from provisioning.load import LabInvalid, Problem, Reading, build
 from provisioning.problems import nearest
-from provisioning.slurmtypes import expand_hosts, parse_gres, parse_time, parse_tres
+from provisioning.render.gres_conf import gpu_devices
+from provisioning.slurmtypes import expand_hosts, parse_time, parse_tres
 from provisioning.yamltext import parse, read_text
 from smoke.models.replay import Work
 
@@ -179,11 +180,7 @@ def _account(entry: Entry, user: User, lab: Lab) -> tuple[str, str]:
 
 def node_gpus(lab: Lab, partition: Partition) -> dict[str, int]:
     """GPUs of each node of a partition."""
-    every = {
-        name: sum(gres.count for gres in parse_gres(line.gres) if gres.name == "gpu")
-        for line in lab.nodes
-        for name in expand_hosts(line.name)
-    }
+    every = {name: gpu_devices(line) for line in lab.nodes for name in expand_hosts(line.name)}
     if partition.nodes.upper() == "ALL":
         return every
     return {name: every[name] for name in expand_hosts(partition.nodes) if name in every}

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from provisioning.errors import LabError
 from provisioning.lab import Lab, Partition, Qos
-from provisioning.slurmtypes import expand_hosts, parse_gres
+from provisioning.render.gres_conf import gpu_devices
+from provisioning.slurmtypes import expand_hosts
 from smoke.stage import Stage
 
 
@@ -22,12 +23,7 @@ class Room:
 
 def room(lab: Lab, nodes: int, gpus: int) -> Room:
     """The first ``nodes`` nodes with ``gpus`` GPUs. Raises LabError if the lab has fewer."""
-    found = [
-        name
-        for line in lab.nodes
-        if sum(gres.count for gres in parse_gres(line.gres) if gres.name == "gpu") == gpus
-        for name in expand_hosts(line.name)
-    ]
+    found = [name for line in lab.nodes if gpu_devices(line) == gpus for name in expand_hosts(line.name)]
     if len(found) < nodes:
         raise LabError(
             f"the scenario needs {nodes} nodes with {gpus} GPUs, the lab {lab.name} has {len(found)}", "LAB=default"
