@@ -5,10 +5,9 @@ from __future__ import annotations
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
 from provisioning.lab import Lab
-from provisioning.render.gres_conf import gpu_devices
-from provisioning.slurmtypes import expand_hosts
 from smoke.drill import operator, submit
 from smoke.scenarios import machine
+from smoke.workload import node_gpus
 
 #: What ``sinfo -o %T`` says of a node that gets no jobs, without its flags; see sinfo(1), NODE STATE CODES.
 OUT = ("drained", "draining", "drain", "inval", "down", "fail")
@@ -16,12 +15,11 @@ OUT = ("drained", "draining", "drain", "inval", "down", "fail")
 
 def gpu_nodes(lab: Lab) -> list[str]:
     """The nodes of the default partition that have the most GPUs. Raises LabError if none has two."""
-    counts = {name: gpu_devices(line) for line in lab.nodes for name in expand_hosts(line.name)}
-    names = [name for name in expand_hosts(machine.partition(lab).nodes) if name in counts]
-    most = max((counts[name] for name in names), default=0)
+    counts = node_gpus(lab, machine.partition(lab))
+    most = max(counts.values(), default=0)
     if most < 2:
         raise LabError(f"the drill needs a node with two GPUs, the lab {lab.name} has none", "LAB=default")
-    return [name for name in names if counts[name] == most]
+    return [name for name, count in counts.items() if count == most]
 
 
 def victim(cluster: Cluster) -> str:
