@@ -83,6 +83,7 @@ def summary(reading: Reading) -> dict[str, int]:
     return {
         "jobs": len(reading.holding),
         "gpus_granted": sum(len(gpus) for job in reading.holding for gpus in job.grants.values()),
+        "gpus_shared": len({(node, gpu) for job in reading.holding for node, of in job.shares.items() for gpu in of}),
         "raylets": sum(bool(one.raylet) for one in rows),
         "processes": len(rows),
         "nodes": len(reading.slurm_nodes) + len(reading.ray_nodes),
@@ -112,6 +113,6 @@ def main(argv: list[str]) -> int:
         print(line)
     seen = summary(reading)
     if not finds:
-        print(f"clean: {seen['gpus_granted']} GPUs granted to {seen['jobs']} jobs, {seen['raylets']} Ray nodes, "
-              f"{seen['processes']} processes in {seen['nodes']} containers")  # fmt: skip
+        print(f"clean: {seen['gpus_granted']} GPUs granted and {seen['gpus_shared']} shared, to {seen['jobs']} jobs; "
+              f"{seen['raylets']} Ray nodes, {seen['processes']} processes in {seen['nodes']} containers")  # fmt: skip
     return int(bool(finds))

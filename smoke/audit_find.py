@@ -7,6 +7,7 @@ a process or another Ray, takes it without a grant.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -156,7 +157,7 @@ class _Node:
         #: whose each GPU is: (identity, words)
         self.owners: dict[int, list[tuple[str, str]]] = {}
         for job in jobs:
-            for gpu in job.grants.get(name, ()):
+            for gpu in (*job.grants.get(name, ()), *job.shares.get(name, ())):
                 self.owners.setdefault(gpu, []).append((f"job {job.id}", self._job_words(job)))
         for one in self.processes.values():
             if self._is_standing(one):
@@ -182,9 +183,9 @@ class _Node:
         return own_head or one.raylet.gcs == "ray-head:6379"
 
     def granted(self, job_id: str) -> set[int]:
-        """GPUs of this node that a job has; those of all parts of a heterogeneous one."""
+        """GPUs of this node that a job has, or has shards of; those of all parts of a heterogeneous one."""
         mine = [job for job in self.jobs if job_id in (job.id, job.fields.get("HetJobId"))]
-        return {gpu for job in mine for gpu in job.grants.get(self.name, ())}
+        return {gpu for job in mine for grants in (job.grants, job.shares) for gpu in grants.get(self.name, ())}
 
     def _is_ending(self, job_id: str) -> bool:
         return any(job.id == job_id and job.state != "RUNNING" for job in self.jobs)
@@ -232,9 +233,10 @@ class _Node:
     # -- the three kinds
 
     def twice(self) -> Iterator[Find]:
-        """GPUs with two owners."""
+        """GPUs with two owners; those that all have a GPU's shards share it by Slurm's leave."""
+        shares = Counter(gpu for job in self.jobs for gpu in job.shares.get(self.name, ()))
         for gpu, owners in sorted(self.owners.items()):
-            if len(owners) > 1:
+            if len(owners) > 1 and shares[gpu] < len(owners):
                 words, who = " and ".join(words for _, words in owners), tuple(sorted(who for who, _ in owners))
                 yield Find(TWICE, self.name, gpu, words, "end one of them: scancel a job, kill a raylet", who)
 

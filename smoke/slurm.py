@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from provisioning.errors import LabError
 from provisioning.slurmtypes import expand_hosts, parse_tres
@@ -63,10 +63,14 @@ def parse_indices(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Job:
-    """What ``scontrol show job`` says; ``fields`` has every field by Slurm's name, the first of several."""
+    """What ``scontrol show job`` says; ``fields`` has every field by Slurm's name, the first of several.
+
+    By node: ``grants`` are the indices of GPUs that it has alone, ``shares`` of those that it has shards of.
+    """
 
     fields: Mapping[str, str]
     grants: Mapping[str, tuple[int, ...]]
+    shares: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -101,9 +105,13 @@ class Job:
 
 
 def parse_job(record: Sequence[tuple[str, str]]) -> Job:
-    """One job of ``scontrol --details --oneliner show job``; ``grants`` are its GPU indices by node."""
+    """One job of ``scontrol --details --oneliner show job``.
+
+    GPUs have indices, ``gpu:a100:2(IDX:0-1)``; shards a part of each GPU in turn, ``shard:2(0/4,2/4)``.
+    """
     fields: Row = {}
     grants: dict[str, tuple[int, ...]] = {}
+    shares: dict[str, tuple[int, ...]] = {}
     hosts: list[str] = []
     for key, value in record:
         fields.setdefault(key, value)
@@ -113,7 +121,10 @@ def parse_job(record: Sequence[tuple[str, str]]) -> Job:
             held = [index for part in re.findall(r"gpu(?::[^:(,]+)?:\d+\(IDX:([^)]*)\)", value)
                     for index in parse_indices(part)]  # fmt: skip
             grants.update({host: tuple(held) for host in hosts if held})
-    return Job(fields, grants)
+            parts = re.search(r"shard(?::[^:(,]+)?:\d+\((\d+/\d+(?:,\d+/\d+)*)\)", value)
+            of = [gpu for gpu, part in enumerate(parts[1].split(",")) if not part.startswith("0/")] if parts else []
+            shares.update({host: tuple(of) for host in hosts if of})
+    return Job(fields, grants, shares)
 
 
 class Slurm:

@@ -12,6 +12,8 @@ from provisioning.plan_config import parse_rows
 from provisioning.pytest_plugin import own_lab
 from provisioning.slurmtypes import expand_hosts, parse_gres, parse_memory_mb
 from provisioning.waiting import wait_for
+from smoke.audit import audit, summary
+from smoke.audit_find import NO_GRANT, lines
 from smoke.slurm import Slurm
 
 #: On the second Slurm line the smallest lab is enough: what differs between labs is not what differs between lines.
@@ -50,6 +52,21 @@ def shards(cluster: Cluster) -> None:
     both = [srun(cluster, "-w", "c1", "--gres=shard:2"), srun(cluster, "-w", "c1", "--gres=shard:2")]
     assert [line.split()[0] for line in both] == ["c1", "c1"]
     assert all(len(line.split()[1].split(",")) == 1 for line in both)
+    alice = Slurm(cluster, user="alice", folder=".")
+
+    def run(gres: str, wrap: str = "sleep 300") -> None:
+        options = ("-w", "c1", "-c1", "--mem=100M", f"--gres={gres}", "--output=/dev/null")
+        alice.wait_state(alice.submit(wrap=wrap, options=options), "RUNNING", timeout_s=20)
+
+    for gres in ("shard:2", "shard:2", "gpu:2"):
+        run(gres)
+    finds, reading = audit(cluster)
+    seen = summary(reading)
+    assert (lines(finds), seen["gpus_shared"], seen["gpus_granted"]) == ([], 1, 2)
+    run("shard:1", wrap="export CUDA_VISIBLE_DEVICES=7; sleep 300")
+    taken = wait_for("the audit to see it", lambda: {(find.kind, find.node, find.gpu) for find in audit(cluster)[0]},
+                     lambda found: bool(found), timeout_s=60)  # fmt: skip
+    assert (NO_GRANT, "c1", 7) in taken
 
 
 def heterogeneous(cluster: Cluster) -> None:

@@ -69,6 +69,14 @@ def test_a_job_with_its_own_gpus_is_clean() -> None:
     assert told(reading(BATCH, jobs=[job(1, [4, 5])])) == []
 
 
+def test_jobs_with_shards_of_a_gpu_share_it_but_with_no_job_that_has_it_whole() -> None:
+    mine, theirs = (replace(job(number, []), shares={"c1": (4, 5)}) for number in (1, 2))
+    assert told(reading(BATCH, jobs=[mine, theirs])) == []
+    assert told(reading(BATCH, jobs=[mine, theirs, job(3, [5])])) == [(TWICE, 5)]
+    assert told(reading(BATCH, jobs=[replace(mine, shares={"c1": (4,)}), theirs])) == [(TWICE, 5)]
+    assert told(reading(replace(BATCH, start="4"), jobs=[mine])) == [(NOT_VISIBLE, 5)]
+
+
 def test_a_process_in_no_job() -> None:
     by_hand = Process(7, 1, 2002, "7", "python train.py", start="3")
     (find,) = reading(by_hand, jobs=[job(1, [4])]).finds()

@@ -58,6 +58,12 @@ def test_job_fields_and_gpu_indices_by_node() -> None:
     assert str(job) == "RUNNING"
 
 
+def test_shards_are_shares_of_gpus() -> None:
+    parts = "Nodes=c[1-2] GRES=shard:3(0/4,2/4,0/4,1/4) Nodes=c3 GRES=shard:a100:1(1/4,0/4)"
+    job = parse_job(parse_records(f"JobId=1 JobState=RUNNING NodeList=c[1-3] {parts}\n")[0])
+    assert (job.grants, job.shares) == ({}, {"c1": (1, 3), "c2": (1, 3), "c3": (0,)})
+
+
 def test_pending_job_holds_nothing() -> None:
     job = parse_job(parse_records(PENDING.format(reason="Resources"))[0])
     assert (job.nodes, job.tres, job.grants, str(job)) == ([], {}, {}, "PENDING (Resources)")
