@@ -28,7 +28,7 @@ from rich.table import Table
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
 from provisioning.lab import Lab
-from provisioning.slurmtypes import parse_gres
+from provisioning.render.gres_conf import gpus_by_node
 from provisioning.waiting import wait_for
 from smoke.clock import Clock
 from smoke.models import replay as model
@@ -311,10 +311,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _page(played: Played, lab: Lab, name: str) -> str:
-    per_node = max((gres.count for line in lab.nodes for gres in parse_gres(line.gres) if gres.name == "gpu"),
-                   default=0)  # fmt: skip
     runs = [dataclasses.asdict(one) for one in played.records if one.gpus]
-    return page(timeline(runs, [], per_node), f"Replay of {name}", played.clock.second_per_min, html_tables(played))
+    return page(
+        timeline(runs, [], gpus_by_node(lab)), f"Replay of {name}", played.clock.second_per_min, html_tables(played)
+    )
 
 
 def as_dict(played: Played) -> Mapping[str, Any]:

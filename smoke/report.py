@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
+from smoke.ray_runs import lab_gpus
 from smoke.report_bars import Timeline, timeline
 from smoke.report_chart import png, svg
 from smoke.verdict import figure
@@ -40,9 +41,9 @@ def results(folder: Path) -> list[dict[str, Any]]:
     return kept
 
 
-def chart_of(result: dict[str, Any], per_node: int) -> Timeline:
-    """The Slurm jobs of a result; empty for one that played in Ray alone."""
-    return timeline(result["runs"], result["notes"], per_node)
+def chart_of(result: dict[str, Any], gpus: Mapping[str, int]) -> Timeline:
+    """Who held which GPU in a result."""
+    return timeline(result["runs"], result["notes"], gpus)
 
 
 def bounds(row: dict[str, Any]) -> str:
@@ -61,8 +62,8 @@ def cells(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
 HEAD = ("metric", "predicted", "measured", "bounds", "verdict")
 
 
-def _section(result: dict[str, Any], per_node: int) -> str:
-    chart = chart_of(result, per_node)
+def _section(result: dict[str, Any], gpus: Mapping[str, int]) -> str:
+    chart = chart_of(result, gpus)
     drawn = (
         f"{svg(chart, result['second_per_min'], result['scenario'])}<p><small>{LEGEND}</small></p>"
         if chart.bars
@@ -83,9 +84,9 @@ def _section(result: dict[str, Any], per_node: int) -> str:
     )
 
 
-def html(kept: Sequence[dict[str, Any]], per_node: int, title: str) -> str:
+def html(kept: Sequence[dict[str, Any]], gpus: Mapping[str, int], title: str) -> str:
     """One page without anything from the network."""
-    sections = "\n".join(_section(result, per_node) for result in kept)
+    sections = "\n".join(_section(result, gpus) for result in kept)
     links = ", ".join(f'<a href="#{one["scenario"]}">{one["scenario"]}</a>' for one in kept)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -94,12 +95,12 @@ def html(kept: Sequence[dict[str, Any]], per_node: int, title: str) -> str:
     )
 
 
-def markdown(kept: Sequence[dict[str, Any]], per_node: int, title: str, folder: Path) -> str:
+def markdown(kept: Sequence[dict[str, Any]], gpus: Mapping[str, int], title: str, folder: Path) -> str:
     """The same for a README; the pictures are written beside it."""
     parts = [f"# {title}"]
     for result in kept:
         parts.append(f"## {result['title']}\n\n{result['story']}")
-        chart = chart_of(result, per_node)
+        chart = chart_of(result, gpus)
         if chart.bars:
             (folder / f"{result['scenario']}.png").write_bytes(png(chart, result["second_per_min"]))
             parts.append(f"![{result['scenario']}: GPUs over time]({result['scenario']}.png)\n\n{LEGEND}")
@@ -116,18 +117,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report."""
-    from provisioning.slurmtypes import parse_gres
-
     cluster = Cluster.open()
     kept = results(cluster.settings.generated / "results")
-    per_node = max((gres.count for line in cluster.lab.nodes for gres in parse_gres(line.gres) if gres.name == "gpu"),
-                   default=0)  # fmt: skip
+    gpus = lab_gpus(cluster.lab)
     title = f"Slurm {cluster.settings.slurm} and Ray: predicted and measured"
     args.out.parent.mkdir(parents=True, exist_ok=True)
     if args.out.suffix == ".md":
-        args.out.write_text(markdown(kept, per_node, title, args.out.parent), encoding="utf-8")
+        args.out.write_text(markdown(kept, gpus, title, args.out.parent), encoding="utf-8")
     else:
-        args.out.write_text(html(kept, per_node, title), encoding="utf-8")
+        args.out.write_text(html(kept, gpus, title), encoding="utf-8")
     print(f"{args.out}: {', '.join(one['scenario'] for one in kept)}")
     return 0
 

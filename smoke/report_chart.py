@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from typing import Any
 
 from smoke.report_bars import Timeline
@@ -31,16 +32,16 @@ def _figure(chart: Timeline, second_per_min: float) -> Any:
     colour = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
     for bar in chart.bars:
         start, end = bar.start / second_per_min, bar.end / second_per_min
-        row = rows[bar.node, bar.gpu]
+        row, height = rows[bar.node, bar.gpu] + 0.9 * (bar.level + bar.share / 2 - 0.5), 0.9 * bar.share
         kept = end if bar.lost_from is None else bar.lost_from / second_per_min
-        top.barh(row, kept - start, left=start, height=0.9, color=colour[bar.name], linewidth=0)
+        top.barh(row, kept - start, left=start, height=height, color=colour[bar.name], linewidth=0)
         if kept < end:
-            top.barh(row, end - kept, left=kept, height=0.9, fill=False, hatch="////", edgecolor=colour[bar.name])
-    per_node = len({gpu for _, gpu in chart.lanes}) or 1
-    nodes = list(dict.fromkeys(node for node, _ in chart.lanes))
-    top.set_yticks([number * per_node + (per_node - 1) / 2 for number in range(len(nodes))], nodes)
-    for number in range(1, len(nodes)):
-        top.axhline(number * per_node - 0.5, color="#999999", linewidth=0.5)
+            top.barh(row, end - kept, left=kept, height=height, fill=False, hatch="////", edgecolor=colour[bar.name])
+    of_node = Counter(node for node, _ in chart.lanes)
+    first = [rows[node, 0] for node in of_node]
+    top.set_yticks([row + (count - 1) / 2 for row, count in zip(first, of_node.values(), strict=True)], list(of_node))
+    for row in first[1:]:
+        top.axhline(row - 0.5, color="#999999", linewidth=0.5)
     top.set_ylim(len(rows) - 0.5, -0.5)
     top.set_ylabel("GPUs")
     handles = [Patch(color=colour[name]) for name in names[:12]]

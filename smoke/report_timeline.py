@@ -1,17 +1,18 @@
-"""``python -m smoke.report_timeline``: the GPUs of the last hours, from everybody's accounting records."""
+"""``python -m smoke.report_timeline``: the GPUs of the last hours, by everybody's records and Ray's API."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import sys
+import time
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
-from provisioning.slurmtypes import parse_gres
+from smoke.ray_runs import lab_gpus, ray_runs
 from smoke.records import record_of
 from smoke.report import LEGEND, STYLE
 from smoke.report_bars import Timeline, timeline
@@ -42,13 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     slurm = Slurm(cluster, cluster.lab.users[0].name, folder="")
     rows = slurm.sacct(options=("--allocations", "--allusers", "--starttime", since))
     runs = [dataclasses.asdict(record_of(row)) for row in rows]
-    per_node = max((gres.count for line in cluster.lab.nodes for gres in parse_gres(line.gres) if gres.name == "gpu"),
-                   default=0)  # fmt: skip
-    chart = timeline([run for run in runs if run["gpus"]], [], per_node)
+    runs += ray_runs(cluster, time.time() - args.hours * 3600)
+    chart = timeline([run for run in runs if run["gpus"]], [], lab_gpus(cluster.lab))
     if not chart.bars:
-        raise LabError(f"no job held a GPU in the last {args.hours:g} h", "make smoke, or a longer time with --hours")
+        raise LabError(f"nobody held a GPU in the last {args.hours:g} h", "make smoke, or a longer time with --hours")
     args.out.write_text(page(chart, f"GPUs of the last {args.hours:g} h"), encoding="utf-8")
-    print(f"{args.out}: {len(runs)} records, {100 * chart.utilization:.0f} % held")
+    print(f"{args.out}: {len(runs)} runs, {100 * chart.utilization:.0f} % held")
     return 0
 
 

@@ -26,6 +26,7 @@ from provisioning.lab import Lab
 from provisioning.settings import Settings
 from smoke.clock import Clock
 from smoke.live import LiveQueue
+from smoke.ray_runs import ray_runs
 from smoke.stage import Stage
 from smoke.verdict import Expectation, Prediction, compare, figure
 
@@ -108,7 +109,7 @@ def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: C
     predictions = scenario.predict(cluster.lab, workload)
     console.print(f"\n[bold]{scenario.title}[/bold]   (a minute lasts {clock.second_per_min:g} s)")
     console.print(one_line(scenario.story), width=min(100, console.width))
-    start = time.monotonic()
+    start, begun = time.monotonic(), time.time()
     with on_stage(Stage(cluster, clock, scenario.name), console) as stage:
         with LiveQueue(stage, console) as live:
             stage.say = live.say
@@ -116,7 +117,8 @@ def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: C
         stage.cancel_all()
         runs = tuple(dataclasses.asdict(one) for one in stage.sacct()) if stage.jobs else ()
         notes = tuple(dataclasses.asdict(one) for one in stage.all_notes()) if stage.jobs else ()
-    return Report(scenario, expectations, clock, time.monotonic() - start, runs, notes)
+        rays = tuple(run for run in ray_runs(cluster, begun) if run["start"] >= begun)
+    return Report(scenario, expectations, clock, time.monotonic() - start, (*runs, *rays), notes)
 
 
 def _undisturbed(action: Callable[[], None]) -> None:

@@ -16,7 +16,7 @@ from provisioning.checks.accounting import allowed_qos
 from provisioning.lab import Account, Lab, Partition, Qos, User, param
 from provisioning.load import LabInvalid, Problem, Reading, build
 from provisioning.problems import nearest
-from provisioning.render.gres_conf import gpu_devices
+from provisioning.render.gres_conf import gpus_by_node
 from provisioning.slurmtypes import expand_hosts, parse_time, parse_tres
 from provisioning.yamltext import parse, read_text
 from smoke.models.replay import Work
@@ -180,7 +180,7 @@ def _account(entry: Entry, user: User, lab: Lab) -> tuple[str, str]:
 
 def node_gpus(lab: Lab, partition: Partition) -> dict[str, int]:
     """GPUs of each node of a partition."""
-    every = {name: gpu_devices(line) for line in lab.nodes for name in expand_hosts(line.name)}
+    every = gpus_by_node(lab)
     if partition.nodes.upper() == "ALL":
         return every
     return {name: every[name] for name in expand_hosts(partition.nodes) if name in every}

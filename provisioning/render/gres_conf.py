@@ -15,6 +15,11 @@ def gpu_devices(nodes: Nodes) -> int:
     return sum(gres.count for gres in slurmtypes.parse_gres(nodes.gres) if gres.name == "gpu")
 
 
+def gpus_by_node(lab: Lab) -> dict[str, int]:
+    """How many GPUs each Slurm node has, of whatever type."""
+    return {name: gpu_devices(line) for line in lab.nodes for name in slurmtypes.expand_hosts(line.name)}
+
+
 def _lines(nodes: Nodes) -> list[str]:
     """A GPU without File= is dropped by slurmd, so each type gets device files of its own, counted on."""
     lines, first = [], 0

@@ -30,7 +30,7 @@ def possible_runs(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @given(possible_runs())
 def test_one_gpu_one_job(runs: list[dict[str, Any]]) -> None:
-    chart = timeline(runs, [], PER_NODE)
+    chart = timeline(runs, [], {"c1": PER_NODE})
     for one in chart.bars:
         for other in chart.bars:
             if one is not other and one.gpu == other.gpu:

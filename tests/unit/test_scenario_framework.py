@@ -55,6 +55,14 @@ class FakeCluster(Cluster):
         return Result(0, "", "")
 
 
+@pytest.fixture(autouse=True)
+def rays(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What Ray's API says of tasks and actors."""
+    found: list[dict[str, Any]] = []
+    monkeypatch.setattr("smoke.scenario.ray_runs", lambda *_: found)
+    return found
+
+
 def one(measure: Any) -> Scenario:
     return Scenario("demo", ("P0",), "Demo", "One. Two. Three.", "Lesson.", 0.1, lambda lab, clock: clock,
                     lambda lab, work: [Prediction.within("time", 10, 0.1, "min", "a tenth")], measure)  # fmt: skip
@@ -69,6 +77,12 @@ def test_verdict_lies_within_the_bounds(tmp_path: Path) -> None:
     report = play(one(lambda stage, work: {"time": 11.1}), FakeCluster(tmp_path))
     assert not report.ok
     assert report.as_dict()["expectations"][0]["verdict"] == "MISSED"
+
+
+def test_the_report_has_what_began_in_ray_meanwhile(tmp_path: Path, rays: list[dict[str, Any]]) -> None:
+    rays += [{"job": "before", "start": time.time() - 9}, {"job": "meanwhile", "start": time.time() + 9}]
+    report = play(one(lambda stage, work: {"time": 10}), FakeCluster(tmp_path))
+    assert [run["job"] for run in report.as_dict()["runs"]] == ["meanwhile"]
 
 
 def test_what_was_not_measured_is_missed() -> None:
