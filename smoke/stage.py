@@ -60,8 +60,8 @@ class Stage(Parts):
             self._drop_lock()
             raise
         self.cluster.exec("login", ["rm", "-rf", self.folder])
-        self.shell(self.user(), f"install -d -m 1777 {self.folder}; cat > {self.folder}/job.py; "
-                   f"chmod 755 {self.folder}/job.py", stdin=PAYLOAD.read_text(encoding="utf-8"))  # fmt: skip
+        self.shell(self.user(), f"install -d -m 1777 {self.folder}")
+        self.put(PAYLOAD, "job.py")
         self.undo("folder", lambda: self.cluster.exec("login", ["rm", "-rf", self.folder]))
 
     def _take_lock(self) -> None:
@@ -171,11 +171,20 @@ class Stage(Parts):
 
     # -- jobs
 
-    def command(self, name: str, options: Sequence[str], payload: Sequence[str]) -> str:
-        """The sbatch command of one job that runs the payload; its log is NAME.log in the folder."""
+    def put(self, source: Path, name: str = "") -> str:
+        """Copy a program into the folder, for everybody to run; return its path there."""
+        path = f"{self.folder}/{name or source.name}"
+        self.shell(self.user(), f"cat > {path}; chmod 755 {path}", stdin=source.read_text(encoding="utf-8"))
+        return path
+
+    def command(self, name: str, options: Sequence[str], payload: Sequence[str], inside: Sequence[str] = ()) -> str:
+        """The sbatch command of one job that runs the payload; its log is NAME.log in the folder.
+
+        ``inside`` is a batch script, with its first arguments, that starts the payload in the end.
+        """
         argv = ["sbatch", "--parsable", f"--job-name={name}", f"--comment={COMMENT}", f"--chdir={self.folder}",
                 f"--output={self.folder}/{name}.out", "--open-mode=append", "--cpus-per-task=1", "--mem=200M", *options,
-                f"{self.folder}/job.py", f"--scale={self.clock.second_per_min}",
+                *inside, f"{self.folder}/job.py", f"--scale={self.clock.second_per_min}",
                 f"--log={self.folder}/{name}.log", *payload]  # fmt: skip
         return shlex.join(argv)
 

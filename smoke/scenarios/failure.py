@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from provisioning import ray_api
@@ -27,12 +28,19 @@ RAY_PERIOD_S, RAY_TIMEOUT_S, RAY_FAILURES = 0.5, 1.5, 3
 LATE_S = 6.0
 #: How long a killed container may take until its daemon is back in service.
 BACK_S = 180.0
+#: How long a Ray in a job may take from its submission to its first task, and its processes to their end.
+RAY_START_S, ENDS_S = 120.0, 60.0
+#: A Ray in a job of its own: what starts it, and the driver that hands its payload to a task.
+INSIDE = (Path(__file__).parents[1] / "payloads/ray_on_slurm.slurm", Path(__file__).parent / "drivers/inside.py")
 READY = "/tmp/scenario-failure.ready"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A job of two nodes, one that saves, one that may not be requeued, one beside them; the same in Ray."""
+    """A job of two nodes, one that saves, one that may not be requeued, one beside them, and one with a Ray of its own.
+
+    The standing Ray has tasks and actors of the same kinds.
+    """
 
     clock: Clock
     nodes: tuple[str, ...]
@@ -70,7 +78,7 @@ def predict(lab: Lab, work: Workload) -> list[Prediction]:  # noqa: ARG001 - eve
     gang = work.gang_gpus
     return [
         Prediction("Slurm: the node is DOWN after", mean, soonest - quanta.RECORD_S, latest, "s", why),
-        Prediction.exact("Slurm: jobs of the node that end in NODE_FAIL", 3),
+        Prediction.exact("Slurm: jobs of the node that end in NODE_FAIL", 4),
         Prediction.exact("Slurm: two-node job: progress at its restart", model.saved_min(work.death_min), "min"),
         Prediction("Slurm: two-node job: GPU time lost on both nodes", lost(mean, gang), lost(soonest - 1, gang),
                    gang * (lost(latest) + late_min), "GPU-min", why),
@@ -78,6 +86,9 @@ def predict(lab: Lab, work: Workload) -> list[Prediction]:  # noqa: ARG001 - eve
                    "min", "a busy laptop may kill the node a checkpoint later"),
         Prediction.exact("Slurm: job with --no-requeue: it runs again", 0),
         Prediction.exact("Slurm: job on another node: it is disturbed", 0),
+        Prediction.exact("Ray in a job: processes that it leaves on its healthy node", 0),
+        Prediction("Ray in a job: progress at its restart", saved, saved, saved + work.checkpoint_min, "min",
+                   "its driver saves too, and starts again with the job"),
         Prediction("Ray: the node is dead after", RAY_PERIOD_S, 0, ray_latest, "s", ray_why),
         Prediction.exact("Ray: the task runs again on another node", 1),
         Prediction("Ray: task: GPU time lost", lost(RAY_PERIOD_S), work.death_min - late_min,
@@ -101,10 +112,21 @@ def _slurm(stage: Stage, work: Workload) -> dict[str, float]:
     saves = [f"--checkpoint-every={work.checkpoint_min}", f"--state={stage.folder}/saving.json"]
     half = work.gang_gpus // 2
 
-    def job(name: str, gpus: int, nodes: str, *more: str, extra: tuple[str, ...] = ()) -> str:
+    def job(
+        name: str, gpus: int, nodes: str, *more: str, extra: tuple[str, ...] = (), inside: Sequence[str] = ()
+    ) -> str:
         chosen = [*machine.options(lab, user, gpus), f"--nodelist={nodes}", "--requeue", *extra]
-        return stage.command(name, chosen, [*payload, *more])
+        return stage.command(name, chosen, [*payload, *more], inside)
 
+    # a Ray needs longer than the others to start: it is first, and they follow when its work has begun
+    script, driver = map(stage.put, INSIDE)
+    [ray] = stage.submit(
+        user,
+        job("ray-inside", 1, f"{dies},{other}", f"--checkpoint-every={work.checkpoint_min}",
+            f"--state={stage.folder}/inside.json", extra=("--nodes=2", "--mem=1G"),
+            inside=(script, "python3", driver)),
+    )  # fmt: skip
+    stage.wait_note("ray-inside", "start", timeout_s=RAY_START_S)
     jobs = stage.submit(
         user,
         job("two-nodes", half, f"{dies},{other}", extra=("--nodes=2",)),
@@ -112,7 +134,8 @@ def _slurm(stage: Stage, work: Workload) -> dict[str, float]:
         job("once", 1, dies, extra=("--no-requeue",)),
         job("beside", 1, other),
     )
-    names = ("two-nodes", "saving", "once", "beside")
+    jobs.append(ray)
+    names = ("two-nodes", "saving", "once", "beside", "ray-inside")
     begun = max(stage.wait_note(name, "start").t for name in names)
     stage.sleep_until(begun + stage.clock.real_s(work.death_min))
     stage.undo(f"node {dies}", lambda: _node_back(stage, dies))
@@ -123,9 +146,11 @@ def _slurm(stage: Stage, work: Workload) -> dict[str, float]:
              lambda node: node.state == "down", timeout_s=2 * work.timeout_s + 60,
              look_at="make logs NODE=slurmctld")  # fmt: skip
     stage.say(f"Slurm has noticed that {dies} is dead")
-    for name, number in (("two-nodes", jobs[0]), ("saving", jobs[1])):
+    left = _left_behind(stage, other, ray)
+    again = {"two-nodes": jobs[0], "saving": jobs[1], "ray-inside": ray}
+    for name, number in again.items():
         _again_elsewhere(stage, name, number)
-    for name in ("two-nodes", "saving", "beside"):
+    for name in (*again, "beside"):
         stage.wait_note(name, "end", timeout_s=stage.clock.real_s(work.work_min) + 60)
     records = stage.sacct(jobs)
     failed = [one for one in records if one.state == "NODE_FAIL"]
@@ -141,7 +166,23 @@ def _slurm(stage: Stage, work: Workload) -> dict[str, float]:
         "Slurm: job with checkpoints: progress at its restart": starts["saving"][1].progress,
         "Slurm: job with --no-requeue: it runs again": len(starts["once"]) > 1,
         "Slurm: job on another node: it is disturbed": len(starts["beside"]) > 1,
+        "Ray in a job: processes that it leaves on its healthy node": left,
+        "Ray in a job: progress at its restart": starts["ray-inside"][1].progress,
     }  # fmt: skip
+
+
+def _left_behind(stage: Stage, node: str, job: str) -> int:
+    """Processes of the Ray in a job on a node, at the latest when Slurm has had the time to end them."""
+    name = f"r{job}"  # its directory in /tmp, which all of its command lines name
+
+    def processes() -> int:
+        return len(stage.cluster.exec(node, ["pgrep", "-f", f"/tmp/{name}/"], check=False).stdout.split())
+
+    try:
+        return wait_for(f"nothing of job {job} runs on {node}", processes, lambda count: not count, timeout_s=ENDS_S,
+                        look_at=f"make logs NODE={node}")  # fmt: skip
+    except LabError:
+        return processes()
 
 
 def _again_elsewhere(stage: Stage, name: str, job: str) -> None:
@@ -226,8 +267,8 @@ SCENARIO = Scenario(
     claims=("R7", "S3", "B2"),
     title="Failure: a node dies under both schedulers",
     story="""A Slurm node and a Ray worker lose their power in the 35th of 60 minutes. Slurm notices by silence, calls
-    its jobs NODE_FAIL and puts them back into the queue as a whole. Ray runs the lost task again on another
-    node and starts the lost actor anew.""",
+    its jobs NODE_FAIL and puts them back into the queue as a whole, a Ray inside one of them too. Ray runs the lost
+    task again on another node and starts the lost actor anew.""",
     lesson="""Both start lost work again; neither brings back what it had not saved. Slurm's unit is the job: a job of
     two nodes loses the healthy half too, and holds all its GPUs until SlurmdTimeout is over. Ray's unit is the
     task or the actor: the rest of the program goes on. Checkpoints turn hours into minutes in both.""",
