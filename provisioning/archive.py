@@ -15,7 +15,7 @@ from provisioning import versions
 from provisioning.bundle import bundle
 from provisioning.cluster import Cluster, run_local
 from provisioning.errors import LabError
-from provisioning.redact import holds, read_secrets, redact
+from provisioning.redact import all_secrets, holds, redact
 from provisioning.render import RENDERERS
 from provisioning.settings import Settings
 
@@ -95,11 +95,8 @@ def bundle_command(settings: Settings, out: str) -> int:
     cluster = Cluster.open(settings)
     folder = f"{settings.project}-bundle"
     path = Path(out or f"bundles/{settings.project}-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
-    secrets = read_secrets(settings.generated / "secrets") | {
-        f"new {name}": content for name, content in read_secrets(settings.generated / "rotating").items()
-    }
     texts = collect(cluster)
-    content = pack(texts, secrets, folder)
+    content = pack(texts, all_secrets(settings.generated), folder)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
-from provisioning.redact import read_secrets, redact
+from provisioning.redact import all_secrets, redact
 
 LOG_LINES = 25
 
@@ -47,4 +47,4 @@ def bundle(cluster: Cluster) -> str:
 
     with ThreadPoolExecutor(4) as pool:
         text = "\n".join(pool.map(part, parts))
-    return redact(text.encode(), read_secrets(cluster.settings.generated / "secrets")).decode()
+    return redact(text.encode(), all_secrets(cluster.settings.generated)).decode()

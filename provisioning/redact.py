@@ -8,6 +8,8 @@ from pathlib import Path
 
 #: A secret shorter than this would be found everywhere.
 SHORTEST = 8
+#: Folder of the secrets that a rotation has made, until every container has them.
+ROTATING = "rotating"
 
 
 def forms(secret: bytes) -> list[bytes]:
@@ -31,6 +33,12 @@ def read_secrets(folder: Path) -> dict[str, bytes]:
     """The secrets of a folder by name, and none if there is no such folder."""
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     return {path.name: path.read_bytes() for path in paths if path.is_file()}
+
+
+def all_secrets(generated: Path) -> dict[str, bytes]:
+    """The secrets of a lab by name: those in use, and those that a rotation has laid aside and not finished."""
+    aside = read_secrets(generated / ROTATING)
+    return read_secrets(generated / "secrets") | {f"new {name}": content for name, content in aside.items()}
 
 
 def holds(content: bytes, secrets: Mapping[str, bytes]) -> list[str]:

@@ -16,12 +16,13 @@ from provisioning.cluster import Cluster, Container
 from provisioning.errors import LabError
 from provisioning.plan_config import held_back, parse_rows
 from provisioning.progress import Progress
+from provisioning.redact import ROTATING
 from provisioning.secretfiles import MAKERS, ensure_secrets, write_secret
 from provisioning.settings import Settings
 from provisioning.waiting import wait_for
 
 #: Where the new secrets lie until every container has them, below compose/generated/PROJECT/.
-FOLDER = "rotating"
+FOLDER = ROTATING
 #: Why nodes are held back meanwhile; those with this reason are resumed at the end, others are left alone.
 REASON = "make rotate-secrets"
 READY_S = 180.0

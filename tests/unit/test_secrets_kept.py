@@ -19,7 +19,7 @@ from provisioning.cluster import Cluster, Container, Result
 from provisioning.errors import LabError
 from provisioning.load import load_lab
 from provisioning.progress import Progress
-from provisioning.redact import forms, holds, read_secrets, redact
+from provisioning.redact import all_secrets, forms, holds, read_secrets, redact
 from provisioning.secretfiles import MAKERS, ensure_secrets
 from provisioning.settings import Settings
 from tests.leaks import PIECE, contents, streams_with
@@ -224,6 +224,13 @@ def test_running_work_is_not_ended_unasked(tmp_path: Path, monkeypatch: pytest.M
     fake.rotate(force=True)
     assert fake.done[-2:] == ["start", "wait"]
     assert fake.told == [drained, drained.replace("DRAIN", "DOWN"), "scontrol update NodeName=c1 State=RESUME"]
+
+
+def test_secrets_of_a_rotation_that_was_broken_off_are_secrets_too(tmp_path: Path) -> None:
+    for folder in ("secrets", rotate.FOLDER):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "ray_token").write_text(f"in {folder}")
+    assert all_secrets(tmp_path) == {"ray_token": b"in secrets", "new ray_token": b"in rotating"}
 
 
 def test_jobs_that_do_not_end_leave_the_lab_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
