@@ -13,6 +13,7 @@ import pytest
 
 from provisioning.cluster import Cluster, run_local
 from provisioning.doctor import Finding, doctor, examine
+from provisioning.images import image_name
 from provisioning.secretfiles import RAY_TOKEN, write_secret
 from provisioning.up import up
 from provisioning.waiting import wait_for
@@ -86,9 +87,14 @@ def lab_has_another_token(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def wrong_address(cluster: Cluster) -> Iterator[None]:
-    sh(cluster, "c1", "cp /etc/hosts /tmp/hosts && echo 203.0.113.9 c2 >>/etc/hosts")
+    # as the engine would write it: a container cannot
+    name = cluster.container_name("c1")
+    path = run_local(["docker", "inspect", "--format", "{{.HostsPath}}", name]).stdout.strip()
+    image = image_name("base", cluster.settings.slurm)
+    hosts = ("run", "--rm", "--volume", f"{path}:/hosts", "--entrypoint", "", image, "sh", "-c")
+    docker(*hosts, "cp /hosts /tmp/before && echo 203.0.113.9 c2 >>/hosts")
     yield
-    sh(cluster, "c1", "cat /tmp/hosts >/etc/hosts")
+    docker(*hosts, "grep -v 203.0.113.9 /hosts >/tmp/before; cat /tmp/before >/hosts")
 
 
 @contextmanager
@@ -155,9 +161,10 @@ def other_password(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def no_python(cluster: Cluster) -> Iterator[None]:
-    sh(cluster, "c1", "mv /usr/bin/python3 /usr/bin/python3.away")
+    """No process more, so none that looks."""
+    docker("update", "--pids-limit", "1", cluster.container_name("c1"))
     yield
-    sh(cluster, "c1", "mv /usr/bin/python3.away /usr/bin/python3")
+    docker("update", "--pids-limit", "4096", cluster.container_name("c1"))
 
 
 @contextmanager
