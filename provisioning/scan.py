@@ -91,7 +91,7 @@ def debian_holes(image: str) -> tuple[list[Hole], int]:
     done = _in_container(image, "sh", "-c", DEBIAN)
     if done.exit_code:
         raise LabError(f"{image}: its Debian packages could not be looked at: {done.last_lines}",
-                       "check the network, DEBIAN_MIRROR and HTTPS_PROXY")  # fmt: skip
+                       "check the network and DEBIAN_MIRROR; make images FRESH=1 looks for the suite")  # fmt: skip
     return parse_upgradable(done.stdout)
 
 

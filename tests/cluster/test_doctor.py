@@ -160,11 +160,13 @@ def other_password(cluster: Cluster) -> Iterator[None]:
 
 
 @contextmanager
-def no_python(cluster: Cluster) -> Iterator[None]:
-    """No process more, so none that looks."""
-    docker("update", "--pids-limit", "1", cluster.container_name("c1"))
-    yield
-    docker("update", "--pids-limit", "4096", cluster.container_name("c1"))
+def no_process_more(cluster: Cluster) -> Iterator[None]:
+    """So none that looks either. On the login node, whose daemon starts no threads while it runs."""
+    docker("update", "--pids-limit", "1", cluster.container_name("login"))
+    try:
+        yield
+    finally:
+        docker("update", "--pids-limit", "1024", cluster.container_name("login"))
 
 
 @contextmanager
@@ -197,7 +199,7 @@ FAULTS: dict[str, tuple[Plant, str, str]] = {
     "no way to the database": (no_way_to_the_database, "slurmdbd: it does not reach the database", "make down"),
     "a database that is paused": (database_paused, "db: it is paused", "docker unpause"),
     "another password": (other_password, "slurmdbd: the database refuses its password", "rotate-secrets"),
-    "a container that runs nothing": (no_python, "c1: .*python3", "make logs NODE=c1"),
+    "a container that runs nothing": (no_process_more, "login: .*python3", "make logs NODE=login"),
     "no secrets": (no_secrets, "volumes of an earlier lab .*secrets are gone", "make destroy"),
     "a secret open to others": (open_secret, r"secrets: ray_token can be read by others \(mode 044", "rotate-secrets"),
 }  # fmt: skip

@@ -86,7 +86,8 @@ VIEWS = {
     "associations": "sacctmgr --noheader --parsable show associations format=User",
     "accounts": "sacctmgr --noheader --parsable show account format=Account",
     "reservations": "scontrol --oneliner show reservation | grep -o 'Users=alice'",
-    "the environment": "sacct --allusers --noheader --parsable --format=SubmitLine --starttime=now-1hour",
+    "sreport": "sreport --noheader --parsable cluster UserUtilizationByAccount start={start} end={end} format=Login",
+    "comments": "sacct --allusers --noheader --parsable --format=SubmitLine | grep -o hidden-word",
 }
 #: What is not shown to students who have no part in it.
 OF_ALICE = ("alice", "2001", "hidden-word")
@@ -95,15 +96,20 @@ OF_ALICE = ("alice", "2001", "hidden-word")
 def classroom(cluster: Cluster) -> None:
     """A student sees nothing of another; their own, and the teacher all."""
     alice, bob, teacher = (Person(cluster, name) for name in ("alice", "bob", "teacher"))
-    hers = alice.batch({"hers": ("--comment=hidden-word", "srun sleep 300"), "waits": "--hold"})
     his = bob.batch({"his": "-w c1"})
+    hers = alice.batch({"hers": ("--comment=hidden-word", "srun sleep 300"), "waits": "--nodes=2 --exclusive"})
     alice.wait_seen({hers["hers"]: "RUNNING", hers["waits"]: "PENDING"})
     alice.wait_recorded(hers["hers"], ("RUNNING",))
     teacher.sh("scontrol create reservation=hers starttime=now+1hour duration=1 nodes=c2 users=alice")
 
+    # sreport knows whole hours only, so this one is said to be over
+    hour = cluster.exec("slurmctld", ["sh", "-c", "date +%FT%H:00:00; date -d 1hour +%FT%H:00:00"]).stdout.split()
+    cluster.exec("slurmctld", ["sacctmgr", "-i", "roll", *hour])
+    names = hers | dict(zip(("start", "end"), hour, strict=True))
+
     def seen(person: Person) -> dict[str, set[str]]:
         """The words of each view, as one look at all of them."""
-        commands = "\n".join(f"echo '# {name}'\n{{ {command.format(**hers)} || true; }} 2>/dev/null"
+        commands = "\n".join(f"echo '# {name}'\n{{ {command.format(**names)} || true; }} 2>/dev/null"
                              for name, command in VIEWS.items())  # fmt: skip
         parts = person.sh(commands).split("# ")[1:]
         return {name: set(re.split(r"[\s|,=]+", text)) for name, text in (part.split("\n", 1) for part in parts)}
@@ -112,7 +118,7 @@ def classroom(cluster: Cluster) -> None:
     known = {*OF_ALICE, *hers.values()}
     assert {name: words & known for name, words in by_bob.items() if words & known} == {}
     for name, words in (*by_alice.items(), *by_teacher.items()):
-        assert words & known or name in ("accounts", "the environment"), name
+        assert words & known or name == "accounts", name
     # their own they see
     assert his["his"] in by_bob["squeue"] & by_bob["scontrol"]
     assert "bob" in by_bob["users"] & by_bob["associations"] & by_bob["sshare"]
@@ -120,7 +126,7 @@ def classroom(cluster: Cluster) -> None:
     assert {"staff", "course"} <= by_teacher["accounts"]
     # a place that others' processes are not seen from either
     alone = bob.batch({"alone": "--exclusive=user -w c1"})["alone"]
-    teacher.sh(f"scancel {hers['hers']}")
+    teacher.sh("scancel --user=alice")
     bob.wait_seen({alone: "RUNNING"})
     beside = alice.batch({"beside": "-w c1"})["beside"]
     alice.wait_seen({beside: "PENDING Resources"})
