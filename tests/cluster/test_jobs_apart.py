@@ -48,7 +48,7 @@ def test_two_users_on_one_node_do_not_reach_each_other(cluster: Cluster, alice: 
     own = "touch $TMPDIR/works && echo own"
     job = bob.batch({"his": (f"-w {NODE} -o {bob.login.home}/tries", f"{script}\n{own}")})["his"]
     assert bob.wait_recorded(job)["State"] == "COMPLETED"
-    assert bob.login.read("tries") == "own\n"
+    assert bob.sh("cat tries; rm tries") == "own\n"
     assert alice.job(hers).state == "RUNNING"
 
 
