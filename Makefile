@@ -161,8 +161,12 @@ bench-ray: $(READY) ## rates of the lab's Ray beside this host's; start inside a
 
 ##@ Upkeep
 .PHONY: images
-images: $(READY) ## build the images without starting anything
-	@$(PROVISION) images
+images: $(READY) ## build what is missing (FRESH=1: all, with the newest packages)
+	@$(PROVISION) images $(if $(FRESH),--fresh)
+
+.PHONY: scan
+scan: $(READY) ## known holes in the images: Debian and Python packages
+	@$(PROVISION) scan
 
 .PHONY: rotate-secrets
 rotate-secrets: $(READY) ## new Slurm key, password, Ray token (FORCE=1 ends jobs)

@@ -84,15 +84,21 @@ def _dashboard(settings: Settings, _args: argparse.Namespace) -> int:
     return dashboard(settings)
 
 
-def _images(settings: Settings, _args: argparse.Namespace) -> int:
+def _images(settings: Settings, args: argparse.Namespace) -> int:
     from provisioning.engine import ensure_engine
     from provisioning.images import ensure_images
     from provisioning.progress import Progress
 
     with Progress() as progress:
         ensure_engine(lambda text: progress.say("engine", text))
-        ensure_images(settings.slurm, lambda text: progress.say("images", text))
+        ensure_images(settings.slurm, lambda text: progress.say("images", text), fresh=args.fresh)
     return 0
+
+
+def _scan(settings: Settings, _args: argparse.Namespace) -> int:
+    from provisioning.scan import scan_command
+
+    return scan_command(settings)
 
 
 def _engine_stop(_settings: Settings, _args: argparse.Namespace) -> int:
@@ -158,6 +164,7 @@ COMMANDS: dict[str, tuple[Command, str]] = {
     "bundle": (_bundle, "write an archive for whoever helps, without secrets"),
     "rotate-secrets": (_rotate_secrets, "give a lab a new Slurm key, database password and Ray token"),
     "images": (_images, "build the images"),
+    "scan": (_scan, "known holes in the images; exit status 1: with a fix, 2: it could not look"),
     "engine-stop": (_engine_stop, "stop the engine if the lab started it"),
 }
 
@@ -177,6 +184,7 @@ def parser() -> argparse.ArgumentParser:
     made["apply"].add_argument("--force", action="store_true", help="remove nodes although jobs run on them")
     made["bundle"].add_argument("--out", default="", help="the file to write")
     made["rotate-secrets"].add_argument("--force", action="store_true", help="although jobs run, which it ends")
+    made["images"].add_argument("--fresh", action="store_true", help="all of them, with the newest packages")
     made["ray-scale"].add_argument("--count", default="", help="how many")
     return top
 

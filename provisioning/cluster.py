@@ -247,13 +247,7 @@ class Cluster:
     def remove(self, services: Iterable[str]) -> None:
         """Stop containers within their grace and remove them. Raises LabError if one is left."""
         containers = self.containers()
-        names = [containers[service].name for service in services if service in containers]
-        if not names:
-            return
-        run_local(["docker", "stop", "--time", "15", *names], timeout_s=120)
-        removed = run_local(["docker", "rm", "--force", "--volumes", *names], timeout_s=120)
-        if removed.exit_code:
-            raise LabError(f"containers are left: {removed.last_lines}", "the same command again")
+        remove_containers(containers[service].name for service in services if service in containers)
 
     def kill(self, service: str) -> None:
         """Kill a service's container as a machine dies that loses its power; the engine does not start it again."""
@@ -299,6 +293,19 @@ def list_containers(project: str) -> dict[str, Container]:
         found[service] = Container(service, row["Names"][0].lstrip("/"), row["State"],
                                    health if row["State"] == "running" else "", row["Image"], labels)  # fmt: skip
     return found
+
+
+def remove_containers(names: Iterable[str], grace_s: int = 15) -> None:
+    """Stop containers within their grace and remove them, with the volumes that have no name, such as that of /tmp.
+
+    Compose keeps those, and nobody finds them again. Raises LabError if a container is left.
+    """
+    if not (found := list(names)):
+        return
+    run_local(["docker", "stop", "--time", str(grace_s), *found], timeout_s=180)
+    removed = run_local(["docker", "rm", "--force", "--volumes", *found], timeout_s=120)
+    if removed.exit_code:
+        raise LabError(f"containers are left: {removed.last_lines}", "the same command again")
 
 
 def _connect_once() -> None:

@@ -39,8 +39,11 @@ def image_name(kind: str, line: str) -> str:
     return f"slurm-ray-lab/{kind}:{line}"
 
 
-def ensure_images(line: str, say: Say) -> None:
-    """Build what is missing or out of date for one Slurm line; db is built beside ray and slurm."""
+def ensure_images(line: str, say: Say, *, fresh: bool = False) -> None:
+    """Build what is missing or out of date for one Slurm line; db is built beside ray and slurm.
+
+    ``fresh``: build all of them, with the packages that the mirrors have now.
+    """
     if line not in versions.SUITES:
         raise LabError(f"no Slurm {line}", f"SLURM is one of {', '.join(versions.SUITES)}")
     if os.environ.get("TORCH") == "1" and not os.environ.get("TORCH_INDEX") and platform.machine() == "x86_64":
@@ -48,18 +51,18 @@ def ensure_images(line: str, say: Say) -> None:
             "TORCH=1 needs TORCH_INDEX: the ordinary index has only the build for CUDA, 5 GB with its libraries",
             "set TORCH_INDEX to the URL of PyTorch's index of CPU wheels (see pytorch.org, Get started, CPU)",
         )
-    stale = stale_images(line)
+    stale = list(versions.PARENTS) if fresh else stale_images(line)
     if not stale:
         return
     with tempfile.TemporaryDirectory(prefix="slurm-ray-lab-") as folder:
-        secrets = _secrets(Path(folder))
+        options = [*_secrets(Path(folder)), *(["--no-cache"] if fresh else [])]
         if "base" in stale:
-            _build("base", line, _debian_image(versions.SUITES[line], say), secrets, say)
+            _build("base", line, _debian_image(versions.SUITES[line], say), options, say)
 
         def chain(*kinds: str) -> None:
             for kind in kinds:
                 if kind in stale:
-                    _build(kind, line, image_name(versions.PARENTS[kind], line), secrets, say)
+                    _build(kind, line, image_name(versions.PARENTS[kind], line), options, say)
 
         with ThreadPoolExecutor() as pool:
             for branch in [pool.submit(chain, "ray", "slurm"), pool.submit(chain, "db")]:
@@ -95,11 +98,11 @@ def _label(image: str) -> str:
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
-def _build(kind: str, line: str, parent: str, secrets: list[str], say: Say) -> None:
+def _build(kind: str, line: str, parent: str, options: list[str], say: Say) -> None:
     started = time.monotonic()
     say(f"image {kind}:{line}: building")
     command = ["docker", "build", "--progress=plain", "-t", image_name(kind, line)]
-    command += ["--label", f"{LABEL}={image_digest(kind, line)}", *secrets]
+    command += ["--label", f"{LABEL}={image_digest(kind, line)}", *options]
     arguments = {"PARENT": parent}
     if kind == "base":
         arguments["DEBIAN_MIRROR"] = os.environ.get("DEBIAN_MIRROR", "")
@@ -133,18 +136,20 @@ def _next_step(output: str) -> str:
 
 def _secrets(folder: Path) -> list[str]:
     """Build secrets: the CA bundle and the pip settings of this machine. Neither is kept in an image."""
-    options: list[str] = []
-    named = os.environ.get("CA_CERTS", "")
-    if named and not Path(named).is_file():
-        raise LabError(f"CA_CERTS: no such file: {named}", "name a file of PEM certificates")
-    bundles = [named] + [os.environ.get(name, "") for name in ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")]
-    found = next((path for path in [*bundles, *HOST_BUNDLES] if path and Path(path).is_file()), None)
-    if found:
-        options += ["--secret", f"id=ca,src={found}"]
+    options = ["--secret", f"id=ca,src={found}"] if (found := ca_bundle()) else []
     config = folder / "pip.conf"
     config.write_text("[global]\n" + "".join(f"{key} = {value}\n" for key, value in _pip_settings().items()))
     config.chmod(0o600)
     return [*options, "--secret", f"id=pip,src={config}"]
+
+
+def ca_bundle() -> str:
+    """The file with this machine's CA certificates, or empty. Raises LabError if CA_CERTS names none."""
+    named = os.environ.get("CA_CERTS", "")
+    if named and not Path(named).is_file():
+        raise LabError(f"CA_CERTS: no such file: {named}", "name a file of PEM certificates")
+    bundles = [named] + [os.environ.get(name, "") for name in ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")]
+    return next((path for path in [*bundles, *HOST_BUNDLES] if path and Path(path).is_file()), "")
 
 
 def _pip_settings() -> dict[str, str]:

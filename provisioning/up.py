@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from provisioning.checks import warnings_of
-from provisioning.cluster import Cluster, Container, list_containers, run_local
+from provisioning.cluster import Cluster, Container, list_containers, remove_containers, run_local
 from provisioning.engine import ensure_engine
 from provisioning.errors import LabError
 from provisioning.images import ensure_images
@@ -168,8 +168,10 @@ def destroy(settings: Settings) -> int:
 
 def _compose_down(settings: Settings, *options: str) -> None:
     """Works from the project's labels alone, so that it needs neither the YAML nor the rendered files."""
-    refuse_other_checkout(settings, list_containers(settings.project).values())
+    containers = list_containers(settings.project).values()
+    refuse_other_checkout(settings, containers)
+    remove_containers((one.name for one in containers), grace_s=10)
     command = ["docker", "compose", "--ansi", "never", "-p", settings.project, "down", "--remove-orphans"]
-    done = run_local([*command, "--timeout", "10", *options], timeout_s=180)
+    done = run_local([*command, *options], timeout_s=180)
     if done.exit_code:
         raise LabError(f"docker compose down: {done.last_lines}", "make down again, then docker ps")

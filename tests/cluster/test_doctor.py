@@ -13,6 +13,7 @@ import pytest
 
 from provisioning.cluster import Cluster, run_local
 from provisioning.doctor import Finding, doctor, examine
+from provisioning.images import image_name
 from provisioning.secretfiles import RAY_TOKEN, write_secret
 from provisioning.up import up
 from provisioning.waiting import wait_for
@@ -86,9 +87,14 @@ def lab_has_another_token(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def wrong_address(cluster: Cluster) -> Iterator[None]:
-    sh(cluster, "c1", "cp /etc/hosts /tmp/hosts && echo 203.0.113.9 c2 >>/etc/hosts")
+    # as the engine would write it: a container cannot
+    name = cluster.container_name("c1")
+    path = run_local(["docker", "inspect", "--format", "{{.HostsPath}}", name]).stdout.strip()
+    image = image_name("base", cluster.settings.slurm)
+    hosts = ("run", "--rm", "--volume", f"{path}:/hosts", "--entrypoint", "", image, "sh", "-c")
+    docker(*hosts, "cp /hosts /tmp/before && echo 203.0.113.9 c2 >>/hosts")
     yield
-    sh(cluster, "c1", "cat /tmp/hosts >/etc/hosts")
+    docker(*hosts, "grep -v 203.0.113.9 /hosts >/tmp/before; cat /tmp/before >/hosts")
 
 
 @contextmanager
@@ -154,10 +160,13 @@ def other_password(cluster: Cluster) -> Iterator[None]:
 
 
 @contextmanager
-def no_python(cluster: Cluster) -> Iterator[None]:
-    sh(cluster, "c1", "mv /usr/bin/python3 /usr/bin/python3.away")
-    yield
-    sh(cluster, "c1", "mv /usr/bin/python3.away /usr/bin/python3")
+def no_process_more(cluster: Cluster) -> Iterator[None]:
+    """So none that looks either. On the login node, whose daemon starts no threads while it runs."""
+    docker("update", "--pids-limit", "1", cluster.container_name("login"))
+    try:
+        yield
+    finally:
+        docker("update", "--pids-limit", "1024", cluster.container_name("login"))
 
 
 @contextmanager
@@ -190,7 +199,7 @@ FAULTS: dict[str, tuple[Plant, str, str]] = {
     "no way to the database": (no_way_to_the_database, "slurmdbd: it does not reach the database", "make down"),
     "a database that is paused": (database_paused, "db: it is paused", "docker unpause"),
     "another password": (other_password, "slurmdbd: the database refuses its password", "rotate-secrets"),
-    "a container that runs nothing": (no_python, "c1: .*python3", "make logs NODE=c1"),
+    "a container that runs nothing": (no_process_more, "login: .*python3", "make logs NODE=login"),
     "no secrets": (no_secrets, "volumes of an earlier lab .*secrets are gone", "make destroy"),
     "a secret open to others": (open_secret, r"secrets: ray_token can be read by others \(mode 044", "rotate-secrets"),
 }  # fmt: skip

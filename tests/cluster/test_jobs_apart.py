@@ -39,12 +39,16 @@ def test_two_users_on_one_node_do_not_reach_each_other(cluster: Cluster, alice: 
         "take a place": f"mkdir /tmp/jobs/{int(hers) + 100}",
         "signal": f"kill {pid}",
         "environment": f"cat /proc/{pid}/environ",
+        "memory": f"head -c 1 /proc/{pid}/mem",
+        "open files": f"ls /proc/{pid}/fd/",
+        "folder": f"ls /proc/{pid}/cwd/",
+        "script": f"grep -r secret /var/spool/slurmd/job*{hers}",
     }
     script = "\n".join(f"({command}) >/dev/null 2>&1 && echo '{what}'" for what, command in tries.items())
     own = "touch $TMPDIR/works && echo own"
     job = bob.batch({"his": (f"-w {NODE} -o {bob.login.home}/tries", f"{script}\n{own}")})["his"]
     assert bob.wait_recorded(job)["State"] == "COMPLETED"
-    assert bob.login.read("tries") == "own\n"
+    assert bob.sh("cat tries; rm tries") == "own\n"
     assert alice.job(hers).state == "RUNNING"
 
 

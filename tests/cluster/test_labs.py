@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,9 +16,11 @@ from provisioning.waiting import wait_for
 from smoke.audit import audit, summary
 from smoke.audit_find import NO_GRANT, lines
 from smoke.slurm import Slurm
+from tests.cluster.people import Person
 
 #: On the second Slurm line the smallest lab is enough: what differs between labs is not what differs between lines.
-NAMES = {"24.11": ["ci", "preempt-partition", "shards", "heterogeneous"], "26.05": ["ci", "heterogeneous"]}
+NAMES = {"24.11": ["ci", "preempt-partition", "shards", "heterogeneous", "classroom"],
+         "26.05": ["ci", "heterogeneous", "classroom"]}  # fmt: skip
 
 
 @pytest.fixture(params=sorted(set(NAMES["24.11"])))
@@ -85,7 +88,70 @@ def ci(cluster: Cluster) -> None:
     assert len(srun(cluster, "--gres=gpu:2").split()[1].split(",")) == 2
 
 
-PURPOSE = {"ci": ci, "preempt-partition": preempt_partition, "shards": shards, "heterogeneous": heterogeneous}
+#: What shows jobs, users and usage: words of the answer that are a job's number or a user's name are looked for.
+VIEWS = {
+    "squeue": "squeue --noheader --format=%A,%u",
+    "squeue of a job": "squeue --noheader --format=%A,%u --jobs={hers}",
+    "scontrol": "scontrol --oneliner show job | grep -oP '(JobId|UserId)=[0-9a-z]+'",
+    "scontrol of a job": "scontrol --oneliner show job {hers} | grep -oP '(JobId|UserId)=[0-9a-z]+'",
+    "scontrol of a step": "scontrol --oneliner show step | grep -oP 'StepId=[0-9]+|UserId=[0-9]+'",
+    "sacct": "sacct --allusers --noheader --parsable --format=JobIDRaw,User --starttime=now-1hour",
+    "sacct of a job": "sacct --jobs={hers} --noheader --parsable --format=JobIDRaw,User",
+    "sprio": "sprio --noheader --format='%i %u'",
+    "sshare": "sshare --all --noheader --parsable --format=User",
+    "users": "sacctmgr --noheader --parsable show user format=User",
+    "associations": "sacctmgr --noheader --parsable show associations format=User",
+    "accounts": "sacctmgr --noheader --parsable show account format=Account",
+    "reservations": "scontrol --oneliner show reservation | grep -o 'Users=alice'",
+    "sreport": "sreport --noheader --parsable cluster UserUtilizationByAccount start={start} end={end} format=Login",
+    "comments": "sacct --allusers --noheader --parsable --format=SubmitLine | grep -o hidden-word",
+}
+#: What is not shown to students who have no part in it.
+OF_ALICE = ("alice", "2001", "hidden-word")
+
+
+def classroom(cluster: Cluster) -> None:
+    """A student sees nothing of another; their own, and the teacher all."""
+    alice, bob, teacher = (Person(cluster, name) for name in ("alice", "bob", "teacher"))
+    his = bob.batch({"his": "-w c1"})
+    hers = alice.batch({"hers": ("--comment=hidden-word", "srun sleep 300"), "waits": "--nodes=2 --exclusive"})
+    alice.wait_seen({hers["hers"]: "RUNNING", hers["waits"]: "PENDING"})
+    alice.wait_recorded(hers["hers"], ("RUNNING",))
+    teacher.sh("scontrol create reservation=hers starttime=now+1hour duration=1 nodes=c2 users=alice")
+
+    # sreport knows whole hours only, so this one is said to be over
+    hour = cluster.exec("slurmctld", ["sh", "-c", "date +%FT%H:00:00; date -d 1hour +%FT%H:00:00"]).stdout.split()
+    cluster.exec("slurmctld", ["sacctmgr", "-i", "roll", *hour])
+    names = hers | dict(zip(("start", "end"), hour, strict=True))
+
+    def seen(person: Person) -> dict[str, set[str]]:
+        """The words of each view, as one look at all of them."""
+        commands = "\n".join(f"echo '# {name}'\n{{ {command.format(**names)} || true; }} 2>/dev/null"
+                             for name, command in VIEWS.items())  # fmt: skip
+        parts = person.sh(commands).split("# ")[1:]
+        return {name: set(re.split(r"[\s|,=]+", text)) for name, text in (part.split("\n", 1) for part in parts)}
+
+    by_bob, by_alice, by_teacher = seen(bob), seen(alice), seen(teacher)
+    known = {*OF_ALICE, *hers.values()}
+    assert {name: words & known for name, words in by_bob.items() if words & known} == {}
+    for name, words in (*by_alice.items(), *by_teacher.items()):
+        assert words & known or name == "accounts", name
+    # their own they see
+    assert his["his"] in by_bob["squeue"] & by_bob["scontrol"]
+    assert "bob" in by_bob["users"] & by_bob["associations"] & by_bob["sshare"]
+    assert "staff" not in by_bob["accounts"]
+    assert {"staff", "course"} <= by_teacher["accounts"]
+    # a place that others' processes are not seen from either
+    alone = bob.batch({"alone": "--exclusive=user -w c1"})["alone"]
+    teacher.sh("scancel --user=alice")
+    bob.wait_seen({alone: "RUNNING"})
+    beside = alice.batch({"beside": "-w c1"})["beside"]
+    alice.wait_seen({beside: "PENDING Resources"})
+    teacher.sh("scontrol delete reservation=hers; scancel -u bob")
+
+
+PURPOSE = {"ci": ci, "preempt-partition": preempt_partition, "shards": shards, "heterogeneous": heterogeneous,
+           "classroom": classroom}  # fmt: skip
 
 
 def test_the_lab_is_what_its_yaml_says_and_does_what_it_is_for(other: Cluster) -> None:

@@ -16,8 +16,14 @@ def gpus(lab: Lab) -> dict[str, str]:
     return {host: nodes.gres for nodes in lab.nodes for host in slurmtypes.expand_hosts(nodes.name)}
 
 
-def test_the_five_labs_are_there() -> None:
-    assert set(EVERY) >= {"default", "ci", "preempt-partition", "shards", "heterogeneous"}
+def test_the_labs_of_the_readme_are_there() -> None:
+    assert set(EVERY) >= {"default", "ci", "preempt-partition", "shards", "heterogeneous", "classroom"}
+
+
+def test_in_the_classroom_students_are_private_and_a_teacher_is_not() -> None:
+    lab = EVERY["classroom"]
+    assert set(lab.slurm.private_data) == {"accounts", "jobs", "reservations", "usage", "users"}
+    assert [user.name for user in lab.users if user.admin_level == "Operator"] == ["teacher"]
 
 
 @pytest.mark.parametrize("name", EVERY)
