@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from provisioning.cluster import Cluster
-from provisioning.doctor import agreement, daemons, kept, machine
+from provisioning.doctor import agreement, daemons, kept, machine, room
 from provisioning.doctor.finding import Finding, from_error
 from provisioning.doctor.look import Look
 from provisioning.errors import LabError
@@ -30,6 +30,7 @@ CHECKS: dict[str, Check] = {
     "port": machine.port,
     "images": machine.images,
     "volumes": kept.volumes,
+    "room": room.room,
     "secrets": kept.secrets,
     "rotation": kept.rotation,
     "containers": daemons.containers,
