@@ -13,28 +13,30 @@ from provisioning.images import image_name
 from provisioning.old_state import volumes
 from provisioning.settings import Settings
 
-#: With less than this daemons fail: the database needs the most, to write a log and a temporary table.
-ROOM_MB, ROOM_FILES = 24, 64
+#: A file system with room for fewer files than this is full too.
+ROOM_FILES = 64
 
 
 @dataclass(frozen=True)
 class Volume:
-    """A volume by its name in compose.yaml, where ``service`` has it, what does not work while it is full."""
+    """A volume by its name in compose.yaml, where ``service`` has it, with how much room daemons do not fail, and what
+    does not work with less."""
 
     name: str
     service: str
     folder: str
+    room_mb: int
     while_full: str
 
 
 VOLUMES = (
-    Volume("db", "db", "/var/lib/mysql", "accounting stands still; slurmctld keeps its records until there is room"),
-    Volume("slurmctld", "slurmctld", "/var/spool/slurmctld", "the queue is not saved: its changes since would be lost "
-           "if slurmctld ended now"),
-    Volume("home", "login", "/home", "jobs whose output goes there fail"),
-    Volume("scratch", "login", "/scratch", "jobs that write there fail"),
-    Volume("ray", "ray-head", "/var/lib/ray/gcs", "Ray's head ends when it cannot save its state"),
-    Volume("ray-session", "ray-head", "/tmp/ray", "Ray writes no logs, and its jobs do not start"),
+    Volume("db", "db", "/var/lib/mysql", 16, "accounting stands still; slurmctld keeps the records until there is room"),
+    Volume("slurmctld", "slurmctld", "/var/spool/slurmctld", 2, "batch jobs are refused, and the queue is not saved: "
+           "what has changed since is lost if slurmctld ends now"),
+    Volume("home", "login", "/home", 2, "jobs whose output goes there fail"),
+    Volume("scratch", "login", "/scratch", 2, "jobs that write there fail"),
+    Volume("ray", "ray-head", "/var/lib/ray/gcs", 8, "Ray's head ends when it cannot save its state"),
+    Volume("ray-session", "ray-head", "/tmp/ray", 8, "Ray writes no logs, and its jobs do not start"),
 )  # fmt: skip
 
 
@@ -44,9 +46,9 @@ def room_findings(project: str, rooms: Mapping[str, tuple[int, int]]) -> Iterato
         if one.name not in rooms:
             continue
         size, files = rooms[one.name]
-        if size >= ROOM_MB << 20 and files >= ROOM_FILES:
+        if size >= one.room_mb << 20 and files >= ROOM_FILES:
             continue
-        left = f"{size >> 20} MB" if size < ROOM_MB << 20 else f"{files} files"
+        left = f"{size >> 20} MB" if size < one.room_mb << 20 else f"{files} files"
         remove = (f"remove what is not needed: make shell AS=root, there du -xsh {one.folder}/*; "
                   if one.service == "login" else "")  # fmt: skip
         yield Finding(one.service, f"its volume {project}_{one.name} ({one.folder}) is full, {left} are left: "

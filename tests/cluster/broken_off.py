@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import yaml
 
@@ -36,7 +35,9 @@ class Typed:
         one = self.settings
         env = {**os.environ, "LAB": one.lab, "SLURM": one.slurm, "PROJECT": one.project,
                "DASHBOARD_PORT": one.dashboard}  # fmt: skip
-        self.child = subprocess.Popen(self.argv, cwd=one.root, env=env, stdin=subprocess.DEVNULL,
+        # a shell starts what it puts into the background with SIGINT ignored, and the tests may be such
+        heeding = ["env", "--default-signal=INT,TERM,HUP"]
+        self.child = subprocess.Popen([*heeding, *self.argv], cwd=one.root, env=env, stdin=subprocess.DEVNULL,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                       start_new_session=True)  # fmt: skip
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -112,11 +113,6 @@ def check_files(settings: Settings) -> None:
             json.loads(path.read_text(encoding="utf-8"))
         elif path.suffix == ".yaml":
             yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def leftovers() -> set[Path]:
-    """Folders for the moment that a command makes in /tmp."""
-    return set(Path("/tmp").glob("slurm-ray-lab-*"))
 
 
 def pause(seconds: float) -> None:

@@ -13,10 +13,11 @@ import pytest
 from provisioning.cluster import Cluster
 from provisioning.doctor import examine
 from provisioning.load import LABS
-from provisioning.plan import Plan, make_plan
+from provisioning.plan import make_plan
 from provisioning.plan_facts import read_facts
 from provisioning.pytest_plugin import own_lab
 from provisioning.ready import node_states
+from provisioning.settings import Settings
 from provisioning.waiting import wait_for
 from tests.cluster.broken_off import Typed, check_files, make, pause, says_what_next
 
@@ -50,7 +51,7 @@ class Own:
         """It is what its YAML says, and takes work of both kinds."""
         check_files(self.settings)
         cluster = self.cluster
-        assert make_plan(cluster.lab, read_facts(cluster)) == Plan()
+        assert make_plan(cluster.lab, read_facts(cluster)).empty
         wait_for("nodes", lambda: {name: str(one) for name, one in node_states(cluster).items()},
                  lambda seen: all(text == f"{name} idle" for name, text in seen.items()), timeout_s=60)  # fmt: skip
         ran = cluster.exec("login", ["srun", f"-N{len(cluster.nodes())}", "--mem=50M", "hostname"], user="alice",
@@ -62,11 +63,11 @@ class Own:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterator[Own]:
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
     path = tmp_path_factory.mktemp("lab") / "broken.yaml"
     text = (LABS / "ci.yaml").read_text(encoding="utf-8")
     path.write_text(text.replace("name: ci\n", "name: broken\n", 1), encoding="utf-8")
-    with own_lab(replace(cluster.settings, lab=str(path))) as made:
+    with own_lab(replace(Settings.from_env(), lab=str(path))) as made:
         yield Own(made, path)
 
 
@@ -244,7 +245,7 @@ def check_restored(cluster: Cluster) -> None:
     """No job, no change, no folder is left, and every node takes work."""
     check_files(cluster.settings)
     assert cluster.exec("slurmctld", ["squeue", "-h"]).stdout == ""
-    assert make_plan(cluster.lab, read_facts(cluster)) == Plan()
+    assert make_plan(cluster.lab, read_facts(cluster)).empty
     assert cluster.exec("login", ["sh", "-c", "ls -d /scratch/scenario-*"], check=False).stdout == ""
     assert {one.state for one in node_states(cluster).values()} == {"idle"}
 
