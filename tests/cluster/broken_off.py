@@ -20,7 +20,7 @@ from provisioning.waiting import wait_for
 #: From the signal to the end: what a command has begun with the engine may come to its end.
 END_S = 60
 #: A whole command.
-WHOLE_S = 240
+WHOLE_S = 300
 
 
 @dataclass
