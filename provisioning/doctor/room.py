@@ -30,7 +30,7 @@ class Volume:
 
 
 VOLUMES = (
-    Volume("db", "db", "/var/lib/mysql", 16, "accounting stands still; slurmctld keeps the records until there is room"),
+    Volume("db", "db", "/var/lib/mysql", 16, "accounting stands still; slurmctld keeps its records meanwhile"),
     Volume("slurmctld", "slurmctld", "/var/spool/slurmctld", 2, "batch jobs are refused, and the queue is not saved: "
            "what has changed since is lost if slurmctld ends now"),
     Volume("home", "login", "/home", 2, "jobs whose output goes there fail"),

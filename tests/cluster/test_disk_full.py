@@ -23,7 +23,7 @@ from provisioning.up import destroy, up
 from provisioning.waiting import wait_for
 from tests.cluster.broken_off import make
 from tests.cluster.people import Person
-from tests.cluster.test_slurm_faults import _saved_s, docker
+from tests.cluster.test_slurm_faults import docker
 
 pytestmark = pytest.mark.slow
 
@@ -103,8 +103,10 @@ def wait_controller(lab: Cluster) -> None:
              timeout_s=60)  # fmt: skip
 
 
-def wait_saved(lab: Cluster) -> None:
-    wait_for("the queue is saved", lambda: _saved_s(lab), lambda age: age >= 0, timeout_s=60)
+def wait_saved(lab: Cluster, name: str) -> None:
+    """Wait until a job of this name stands in the saved queue."""
+    look = ["grep", "-q", name, "/var/spool/slurmctld/job_state"]
+    wait_for(f"{name} is saved", lambda: lab.exec("slurmctld", look, check=False).exit_code, (0).__eq__, timeout_s=60)
 
 
 def job_state(lab: Cluster) -> str:
@@ -114,33 +116,33 @@ def job_state(lab: Cluster) -> str:
 
 def test_the_queue(small: Cluster) -> None:
     alice = Person(small, "alice")
-    jobs = alice.batch({"held": "--hold", "later": "--begin=now+1hour", "runs": ("", "sleep 10")})
-    alice.wait_state(jobs["runs"], ("RUNNING",))
-    wait_saved(small)
+    jobs = alice.batch({"held": "--hold", "later": "--begin=now+1hour", "runs-on": ("", "sleep 10")})
+    alice.wait_state(jobs["runs-on"], ("RUNNING",))
+    wait_saved(small, "runs-on")
     before = job_state(small)
     with full(small, "slurmctld") as volume:
         with pytest.raises(LabError, match="I/O error writing script"):
             alice.batch({"refused": ""})
-        assert alice.wait_recorded(jobs["runs"], timeout_s=40)["State"] == "COMPLETED"
+        assert alice.wait_recorded(jobs["runs-on"], timeout_s=40)["State"] == "COMPLETED"
         check_named(small, volume)
         assert job_state(small) == before
     wait_well(small)
-    new = alice.batch({"new": ("", "true"), "pending": "--hold"})
+    new = alice.batch({"new": ("", "true"), "one-more": "--hold"})
     assert alice.wait_recorded(new["new"])["State"] == "COMPLETED"
-    wait_saved(small)
+    wait_saved(small, "one-more")
     waiting = {jobs["held"]: "PENDING JobHeldUser", jobs["later"]: "PENDING BeginTime",
-               new["pending"]: "PENDING JobHeldUser"}  # fmt: skip
+               new["one-more"]: "PENDING JobHeldUser"}  # fmt: skip
     # a start from what was saved when there was room, while there is none; and one from what is saved afterwards
     with full(small, "slurmctld"):
         kill_and_start(small, "slurmctld")
         wait_controller(small)
         assert alice.seen(*waiting) == waiting
-    alice.batch({"after": "--hold"})
-    wait_saved(small)
+    alice.batch({"the-last": "--hold"})
+    wait_saved(small, "the-last")
     kill_and_start(small, "slurmctld")
     wait_controller(small)
     assert alice.seen(*waiting) == waiting
-    assert alice.job(jobs["runs"]).state == "COMPLETED"
+    assert alice.job(jobs["runs-on"]).state == "COMPLETED"
     wait_well(small)
     alice.leave()
 
