@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 
 from provisioning.errors import LabError, print_error
-from provisioning.interrupt import heeded, say_interrupted
+from provisioning.interrupt import hear, heeded, say_interrupted
 from provisioning.settings import Settings
 
 # Each command imports what it needs when it runs: `up` on a running lab is to take a second, not three.
@@ -192,6 +192,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser().parse_args(argv)
     with heeded():
         try:
+            hear()
             return COMMANDS[args.command][0](Settings.from_env(), args)
         except LabError as error:
             print_error(error)

@@ -48,6 +48,11 @@ def heeded() -> Iterator[None]:
             signal.signal(one, handler)
 
 
+def hear() -> None:
+    """Let in, inside the block, what came while the program started: the Makefile blocks signals until now."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
 def say_interrupted(next_step: str) -> int:
     """Tell a person; return the exit status."""
     print_error(LabError("interrupted", next_step))

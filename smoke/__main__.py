@@ -12,7 +12,7 @@ import importlib.util
 import sys
 
 from provisioning.errors import LabError, print_error
-from provisioning.interrupt import heeded, say_interrupted
+from provisioning.interrupt import hear, heeded, say_interrupted
 
 #: command: (module with main(argv) -> exit status, help)
 COMMANDS = {
@@ -46,6 +46,7 @@ def main(argv: list[str]) -> int:
         return 2
     with heeded():
         try:
+            hear()
             status: int = importlib.import_module(COMMANDS[name][0]).main(rest)
         except LabError as error:
             print_error(error)

@@ -123,3 +123,20 @@ def test_the_command_line_says_one_line_and_the_next_step(tmp_path: Path) -> Non
         said = child.communicate(timeout=20)[1]
     assert child.returncode == 130
     assert said == "error: interrupted\n  next: make check again goes on from here\n"
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.05])
+def test_one_that_comes_while_python_starts_waits(after_s: float) -> None:
+    """Held back as the Makefile does it: once main hears, it is heeded, and there is no traceback."""
+    held = (
+        "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]); print('held', flush=True); "
+    )
+    command = held + "os.execv(sys.executable, [sys.executable, '-m', 'provisioning', 'check'])"
+    child = subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             cwd=Path(__file__).parents[2])  # fmt: skip
+    with child:
+        assert child.stdout is not None and child.stdout.readline() == "held\n"
+        time.sleep(after_s)
+        child.send_signal(signal.SIGINT)
+        said = child.communicate(timeout=20)[1]
+    assert (child.returncode, said) == (130, "error: interrupted\n  next: make check again goes on from here\n")
