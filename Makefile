@@ -14,8 +14,11 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-PROVISION := $(PY) -m provisioning
-SMOKE := $(PY) -m smoke
+# Signals wait until a command can heed them: a Python that only just starts would answer with a traceback.
+WAIT := env --block-signal=INT,TERM,HUP
+HELD := $(shell $(WAIT) true 2>/dev/null && echo $(WAIT))
+PROVISION := $(HELD) $(PY) -m provisioning
+SMOKE := $(HELD) $(PY) -m smoke
 # Unit tests load no plugins they do not need: they start twice as fast.
 UNIT := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(PY) -m pytest
 

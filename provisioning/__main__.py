@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback while nothing has begun; main heeds it
+
 import argparse
 import json
 import os
@@ -9,6 +14,7 @@ import sys
 from collections.abc import Callable
 
 from provisioning.errors import LabError, print_error
+from provisioning.interrupt import hear, heeded, say_interrupted
 from provisioning.settings import Settings
 
 # Each command imports what it needs when it runs: `up` on a running lab is to take a second, not three.
@@ -192,18 +198,19 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run one command; an error is one clear line and a next step, never a traceback."""
     args = parser().parse_args(argv)
-    try:
-        return COMMANDS[args.command][0](Settings.from_env(), args)
-    except LabError as error:
-        print_error(error)
-        return 1
-    except KeyboardInterrupt:
-        print(f"interrupted: {args.command} can be run again", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # `make logs | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    with heeded():
+        try:
+            hear()
+            return COMMANDS[args.command][0](Settings.from_env(), args)
+        except LabError as error:
+            print_error(error)
+            return 1
+        except KeyboardInterrupt:
+            return say_interrupted(f"make {args.command} again goes on from here")
+        except BrokenPipeError:
+            # `make logs | head`: the reader has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
 
 
 if __name__ == "__main__":

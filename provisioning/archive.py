@@ -8,7 +8,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from provisioning import versions
@@ -18,6 +18,7 @@ from provisioning.errors import LabError
 from provisioning.redact import all_secrets, holds, redact
 from provisioning.render import RENDERERS
 from provisioning.settings import Settings
+from provisioning.together import together
 
 #: Lines of each log; with the size at which the engine turns a log over this bounds the archive.
 LOG_LINES = 2000
@@ -71,8 +72,8 @@ def collect(cluster: Cluster) -> dict[str, str]:
         except LabError as error:
             return f"no answer: {error.what}\n"
 
-    with ThreadPoolExecutor(4) as pool:
-        return dict(zip(parts, pool.map(text, parts), strict=True)) | _configuration(cluster)
+    found = together(*(partial(text, name) for name in parts), at_most=4)
+    return dict(zip(parts, found, strict=True)) | _configuration(cluster)
 
 
 def pack(texts: dict[str, str], secrets: dict[str, bytes], folder: str) -> bytes:

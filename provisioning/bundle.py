@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
 from provisioning.redact import all_secrets, redact
+from provisioning.together import together
 
 LOG_LINES = 25
 
@@ -45,6 +46,5 @@ def bundle(cluster: Cluster) -> str:
             text = f"no answer: {error.what}"
         return f"==== {name}\n{text.rstrip()}\n"
 
-    with ThreadPoolExecutor(4) as pool:
-        text = "\n".join(pool.map(part, parts))
+    text = "\n".join(together(*(partial(part, name) for name in parts), at_most=4))
     return redact(text.encode(), all_secrets(cluster.settings.generated)).decode()

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ from typing import Any
 import yaml
 
 from provisioning.errors import LabError
+from provisioning.files import write_whole
 from provisioning.hostzone import zone_of
 from provisioning.lab import Lab
 from provisioning.load import load_lab
@@ -30,6 +32,8 @@ PROJECT_LABEL = "com.docker.compose.project"
 SERVICE_LABEL = "com.docker.compose.service"
 #: The generated Compose file, below compose/generated/PROJECT/.
 COMPOSE_FILE = "compose.yaml"
+#: At Ctrl-C a command that has begun may come to its end within so many seconds: half of what changes a lab is worse.
+END_S, CHANGE_END_S = 5.0, 90.0
 #: Services that every lab has; nodes and Ray workers come from the YAML.
 FIXED_SERVICES = ("db", "slurmdbd", "slurmctld", "login", "ray-head")
 
@@ -62,20 +66,33 @@ class Container:
 
 
 def run_local(argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: str | None = None,
-              timeout_s: float = 60) -> Result:  # fmt: skip
-    """Run a command on the host. Raises LabError if it cannot start or does not end within ``timeout_s``."""
+              timeout_s: float = 60, end_s: float = END_S) -> Result:  # fmt: skip
+    """Run a command on the host. Raises LabError if it cannot start or does not end within ``timeout_s``.
+
+    It has a session of its own: a terminal's Ctrl-C does not reach it, and it has ``end_s`` to come to its end then.
+    """
     try:
         # without input of its own a command must not read the caller's terminal
-        source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, errors="replace", timeout=timeout_s,
-                              check=False, **source)  # fmt: skip
+        child = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                                 start_new_session=True)  # fmt: skip
     except FileNotFoundError as error:
         raise LabError(f"{argv[0]} is not installed", "make up installs what the lab needs") from error
+    try:
+        out, err = child.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
         raise LabError(
             f"{shlex.join(argv)[:200]}: no answer within {timeout_s:.0f} s", "make status, make logs"
         ) from error
-    return Result(done.returncode, done.stdout, done.stderr)
+    except KeyboardInterrupt:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.communicate(timeout=end_s)
+        raise
+    finally:
+        if child.returncode is None:
+            os.killpg(child.pid, signal.SIGKILL)  # docker's plugins too
+            child.communicate()
+    return Result(child.returncode, out, err)
 
 
 class Cluster:
@@ -147,10 +164,7 @@ class Cluster:
         """Put one rendered file in its place, whole or not at all."""
         path = self.settings.generated / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".new")
-        partial.write_text(text, encoding="utf-8", newline="\n")
-        partial.chmod(0o644)
-        partial.replace(path)
+        write_whole(path, text)
 
     def ray_token(self) -> str:
         """The token that Ray's APIs ask for. Raises LabError if the lab was never started."""
@@ -205,7 +219,7 @@ class Cluster:
         result = run_local(
             ["docker", "compose", "--ansi", "never", "-p", self.settings.project, "--project-directory", str(folder),
              "-f", str(folder / "compose.yaml"), "-f", str(generated or self.settings.generated / COMPOSE_FILE), *args],
-            env={**os.environ, **self.compose_environment()}, timeout_s=timeout_s,
+            env={**os.environ, **self.compose_environment()}, timeout_s=timeout_s, end_s=CHANGE_END_S,
         )  # fmt: skip
         if check and result.exit_code:
             raise LabError(f"docker compose {args[0]}: {result.last_lines}", _compose_hint(result.stderr))
@@ -258,7 +272,7 @@ class Cluster:
         self._signal("start", service)
 
     def _signal(self, verb: str, service: str) -> None:
-        done = run_local(["docker", verb, self.container_name(service)], timeout_s=60)
+        done = run_local(["docker", verb, self.container_name(service)], timeout_s=60, end_s=CHANGE_END_S)
         if done.exit_code:
             raise LabError(f"{service}: docker {verb}: {done.last_lines}", "make status")
 
@@ -302,8 +316,8 @@ def remove_containers(names: Iterable[str], grace_s: int = 15) -> None:
     """
     if not (found := list(names)):
         return
-    run_local(["docker", "stop", "--time", str(grace_s), *found], timeout_s=180)
-    removed = run_local(["docker", "rm", "--force", "--volumes", *found], timeout_s=120)
+    run_local(["docker", "stop", "--time", str(grace_s), *found], timeout_s=180, end_s=CHANGE_END_S)
+    removed = run_local(["docker", "rm", "--force", "--volumes", *found], timeout_s=120, end_s=CHANGE_END_S)
     if removed.exit_code:
         raise LabError(f"containers are left: {removed.last_lines}", "the same command again")
 

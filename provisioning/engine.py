@@ -16,11 +16,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from provisioning.cluster import run_local
 from provisioning.errors import LabError
 
 Say = Callable[[str], None]
 
 ANSWER_S = 10
+APT_S = 1200
 START_S = 60
 LOG = Path("/var/log/slurm-ray-lab-dockerd.log")
 MARKER = Path("/run/slurm-ray-lab-dockerd.pid")
@@ -88,8 +90,9 @@ def apt_install(packages: list[str], say: Say) -> None:
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     options = ["-qq", "-y", "-o", "DPkg::Lock::Timeout=120"]
     for command in (["update"], ["install", "--no-install-recommends", *packages]):
-        done = subprocess.run(["apt-get", *options, *command], env=env, capture_output=True, text=True)
-        if done.returncode:
+        # an apt that is broken off leaves packages half configured: it comes to its end
+        done = run_local(["apt-get", *options, *command], env=env, timeout_s=APT_S, end_s=APT_S)
+        if done.exit_code:
             last = "\n    ".join((done.stdout + done.stderr).strip().splitlines()[-8:])
             raise LabError(
                 f"apt-get {command[0]} failed:\n    {last}",

@@ -16,12 +16,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from provisioning import versions
 from provisioning.engine import apt_install, debian_mirror
 from provisioning.errors import LabError
+from provisioning.together import together
 
 Say = Callable[[str], None]
 
@@ -64,9 +64,7 @@ def ensure_images(line: str, say: Say, *, fresh: bool = False) -> None:
                 if kind in stale:
                     _build(kind, line, image_name(versions.PARENTS[kind], line), options, say)
 
-        with ThreadPoolExecutor() as pool:
-            for branch in [pool.submit(chain, "ray", "slurm"), pool.submit(chain, "db")]:
-                branch.result()
+        together(lambda: chain("ray", "slurm"), lambda: chain("db"))
 
 
 def stale_images(line: str) -> list[str]:
@@ -230,13 +228,16 @@ def _bootstrap(suite: str, image: str, say: Say) -> None:
     options += [f"--dpkgopt={word}" for word in excludes]
     with tempfile.TemporaryFile() as errors:
         command = ["mmdebstrap", *options, suite, "-", *mirror]
+        partial = f"{image}-partial"  # its name it gets when it is whole
         # leaving the block closes the pipe: a mmdebstrap whose reader has failed ends too
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as make:
-            load = subprocess.run(["docker", "import", "-", image], stdin=make.stdout, capture_output=True)
+            load = subprocess.run(["docker", "import", "-", partial], stdin=make.stdout, capture_output=True)
         if make.returncode or load.returncode:
             errors.seek(0)
             output = (errors.read() + load.stderr).decode(errors="replace")
-            subprocess.run(["docker", "rmi", image], capture_output=True)
+            subprocess.run(["docker", "rmi", partial], capture_output=True)
             last = "\n".join(f"    {text}" for text in output.strip().splitlines()[-8:])
             raise LabError(f"image {image}: the bootstrap failed\n{last}", _next_step(output))
+    subprocess.run(["docker", "tag", partial, image], check=True)
+    subprocess.run(["docker", "rmi", partial], capture_output=True)
     say(f"image {image}: made in {time.monotonic() - started:.0f} s")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from provisioning.accounting import Accounting, read_accounting
 from provisioning.accounting_read import Run
@@ -16,6 +16,7 @@ from provisioning.cluster import COMPOSE_FILE, Cluster, Container
 from provisioning.errors import LabError
 from provisioning.plan_config import Row, parse_config, parse_rows
 from provisioning.render import render
+from provisioning.together import begin
 
 T = TypeVar("T")
 HASH_LABEL = "com.docker.compose.config-hash"
@@ -102,14 +103,21 @@ def read_facts(cluster: Cluster) -> Facts:
     def scontrol(*words: str) -> Callable[[], str]:
         return lambda: cluster.exec("slurmctld", ["scontrol", *words], timeout_s=20).stdout
 
-    with ThreadPoolExecutor() as pool:
-        hashes = pool.submit(service_hashes, cluster)
-        config = pool.submit(asked, "slurmctld", scontrol("show", "config"))
-        partitions = pool.submit(asked, "slurmctld", scontrol("-o", "show", "partition"))
-        nodes = pool.submit(asked, "slurmctld", scontrol("-o", "show", "node"))
-        accounting = pool.submit(asked, "slurmdbd", lambda: read_accounting(sacctmgr_run(cluster)))
-        slurmdbd_conf = pool.submit(asked, "slurmdbd", lambda: _slurmdbd_conf(cluster))
-        homes = pool.submit(asked, "login", lambda: _homes(cluster))
+    def begun(ask: Callable[[], T]) -> Future[T]:
+        return begin([ask])[0]
+
+    def asked_now(service: str, ask: Callable[[], T]) -> Future[T | None]:
+        return begun(lambda: asked(service, ask))
+
+    hashes = begun(lambda: service_hashes(cluster))
+    config = asked_now("slurmctld", scontrol("show", "config"))
+    partitions = asked_now("slurmctld", scontrol("-o", "show", "partition"))
+    nodes = asked_now("slurmctld", scontrol("-o", "show", "node"))
+    accounting = asked_now("slurmdbd", lambda: read_accounting(sacctmgr_run(cluster)))
+    slurmdbd_conf = asked_now("slurmdbd", lambda: _slurmdbd_conf(cluster))
+    homes = asked_now("login", lambda: _homes(cluster))
+    everything: list[Future[Any]] = [hashes, config, partitions, nodes, accounting, slurmdbd_conf, homes]
+    wait(everything)  # each may add to those who are silent
     text = config.result()
     return Facts(
         files=files_in_use(cluster), containers=containers, hashes=hashes.result(),

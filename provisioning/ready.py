@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from provisioning import ray_api
@@ -12,6 +11,7 @@ from provisioning.errors import LabError
 from provisioning.plan_facts import sacctmgr_run
 from provisioning.progress import Progress
 from provisioning.slurmtypes import expand_hosts
+from provisioning.together import together
 from provisioning.waiting import wait_for
 
 #: States in which a node takes jobs (planned: idle, and kept for a job that waits), and those in which an operator
@@ -179,6 +179,4 @@ def wait_ready(cluster: Cluster, progress: Progress, *, timeout_s: float, accoun
             provision_accounting(cluster, progress)
         wait_nodes(cluster, progress, timeout_s)
 
-    with ThreadPoolExecutor(2) as pool:
-        for part in [pool.submit(slurm), pool.submit(wait_ray, cluster, progress, timeout_s)]:
-            part.result()
+    together(slurm, lambda: wait_ray(cluster, progress, timeout_s))

@@ -63,7 +63,7 @@ def quiet_down(cluster: Cluster, *, force: bool) -> None:
             _end_jobs(cluster, usable)
         wait_for("jobs that are to end", lambda: _running_jobs(cluster, "R,S,CF,CG"), lambda rows: not rows,
                  timeout_s=60, show=", ".join, look_at="squeue; make logs NODE=slurmctld")  # fmt: skip
-    except LabError:
+    except BaseException:  # Ctrl-C too
         resume(cluster)
         raise
 

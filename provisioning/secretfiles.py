@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 
 from provisioning.errors import LabError
+from provisioning.files import write_whole
 
 #: Slurm's shared key of auth/slurm: random bytes (slurm.key in slurm.conf(5), AuthType).
 SLURM_KEY = "slurm.key"
@@ -40,9 +40,5 @@ def ensure_secrets(folder: Path) -> list[str]:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Write a secret in one step, so that nobody reads half of it, and readable by its owner alone."""
-    partial = path.with_name(path.name + ".new")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    partial.replace(path)
+    """Write a secret whole, and readable by its owner alone."""
+    write_whole(path, content, mode=0o600)

@@ -9,9 +9,11 @@ from rich.table import Table
 
 from provisioning import ray_api
 from provisioning.cluster import Cluster
+from provisioning.doctor.room import room_findings, rooms
 from provisioning.errors import LabError
 from provisioning.plan_config import parse_rows
 from provisioning.settings import Settings
+from provisioning.together import begin
 
 
 def gpus_in(tres: str) -> int:
@@ -61,12 +63,20 @@ def status(settings: Settings) -> int:
     console.print(f"lab {cluster.lab.name}, project {settings.project}, Slurm "
                   f"{containers[min(containers)].labels.get('lab.slurm', '?')}")  # fmt: skip
     failed = False
+    (room,) = begin([lambda: list(room_findings(settings.project, rooms(settings)))])
     for make in (_nodes_table, _jobs_table, _ray_table):
         try:
             console.print(make(cluster))
         except LabError as error:
             console.print(f"error: {error.what}\n  next: {error.hint}", markup=False)
             failed = True
+    try:
+        for one in room.result():
+            console.print(str(one), markup=False)
+            failed = True
+    except LabError as error:
+        console.print(f"error: {error.what}\n  next: {error.hint}", markup=False)
+        failed = True
     idle = [name for name in cluster.services() if name not in containers or containers[name].state != "running"]
     if idle:
         console.print(f"not running: {', '.join(idle)}; make up starts them", markup=False)

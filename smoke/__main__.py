@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback while nothing has begun; main heeds it
+
 import importlib
 import importlib.util
 import sys
 
 from provisioning.errors import LabError, print_error
+from provisioning.interrupt import hear, heeded, say_interrupted
 
 #: command: (module with main(argv) -> exit status, help)
 COMMANDS = {
@@ -38,14 +44,15 @@ def main(argv: list[str]) -> int:
     if name not in COMMANDS or not importlib.util.find_spec(COMMANDS[name][0]):
         print(f"error: no command {name!r}\n  next: python -m smoke --help", file=sys.stderr)
         return 2
-    try:
-        status: int = importlib.import_module(COMMANDS[name][0]).main(rest)
-    except LabError as error:
-        print_error(error)
-        return 1
-    except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
-        return 130
+    with heeded():
+        try:
+            hear()
+            status: int = importlib.import_module(COMMANDS[name][0]).main(rest)
+        except LabError as error:
+            print_error(error)
+            return 1
+        except KeyboardInterrupt:
+            return say_interrupted(f"make {'smoke' if name == 'run' else name} again starts anew")
     return status
 
 

@@ -10,12 +10,13 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
+from provisioning.together import together
 from smoke.audit_find import Belief, Find, Reading, agreed, lines, process
 from smoke.slurm import parse_job, parse_records
 
@@ -41,8 +42,7 @@ def read(cluster: Cluster) -> Reading:
     """One look at everything; Slurm comes last, so that it knows every job of the processes that were seen."""
     slurm_nodes, ray_nodes = cluster.nodes(), ["ray-head", *cluster.ray_workers()]
     services = [*slurm_nodes, *ray_nodes]
-    with ThreadPoolExecutor(8) as pool:
-        answers = dict(zip(services, pool.map(lambda service: ask(cluster, service), services), strict=True))
+    answers = dict(zip(services, together(*(partial(ask, cluster, name) for name in services), at_most=8), strict=True))
     text = cluster.exec("slurmctld", ["scontrol", "--details", "--oneliner", "show", "job"]).stdout
     jobs = [parse_job(record) for record in parse_records(text) if record[0][0] == "JobId"]
     beliefs = {node_id: belief(node, one["stale_s"]) for answer in answers.values() for one in answer["clusters"]

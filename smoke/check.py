@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from provisioning.errors import LabError
 from smoke.login import NOTED
 
+#: What a step has begun when Ctrl-C comes, such as a submission, may take so long to be known and taken away.
+LEAVE_S = 5.0
+
 
 class NotHere(Exception):  # noqa: N818 - not an error
     """The lab does not have what the step needs: it is left out, with the reason."""
@@ -75,8 +78,12 @@ def run_lanes(lanes: Sequence[Sequence[Step]], last: Sequence[Step], begun: Call
     outcomes: dict[str, Outcome] = {}
     not_ok: set[str] = set()
 
+    over = threading.Event()
+
     def walk(steps: Sequence[Step]) -> None:
         for step in steps:
+            if over.is_set():
+                return
             begun(step)
             outcome = run_step(step, not_ok)
             if outcome.verdict != "ok":
@@ -87,8 +94,13 @@ def run_lanes(lanes: Sequence[Sequence[Step]], last: Sequence[Step], begun: Call
     threads = [threading.Thread(target=walk, args=(lane,), daemon=True) for lane in lanes]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        while thread.is_alive():
-            thread.join(0.2)  # in small bits, so that Ctrl-C is heard
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        over.set()
+        for thread in threads:
+            thread.join(LEAVE_S)
+        raise
     walk(last)
     return [outcomes[step.name] for lane in [*lanes, last] for step in lane]

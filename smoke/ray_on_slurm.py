@@ -49,9 +49,9 @@ def main(argv: list[str]) -> int:
     options.add_argument("driver", nargs="+", help="the driver's command line, after --")
     args = options.parse_args(argv)
     slurm = Slurm(Cluster.open(), args.user)
-    job_id = submit(slurm, args.driver, nodes=args.nodes, gpus=args.gpus, options=args.sbatch)
-    print(f"job {job_id}, its log is {slurm.login.folder}/{log_of(job_id)}", flush=True)
     try:
+        job_id = submit(slurm, args.driver, nodes=args.nodes, gpus=args.gpus, options=args.sbatch)
+        print(f"job {job_id}, its log is {slurm.login.folder}/{log_of(job_id)}", flush=True)
         job = slurm.wait_state(job_id, FINAL, timeout_s=args.timeout_s)
     except (LabError, KeyboardInterrupt):
         slurm.clean_up()

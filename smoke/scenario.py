@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,8 @@ from rich.table import Table
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
+from provisioning.files import write_whole
+from provisioning.interrupt import heeded
 from provisioning.lab import Lab
 from provisioning.settings import Settings
 from smoke.clock import Clock
@@ -77,29 +78,16 @@ class Report:
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """SIGTERM ends a scenario as Ctrl-C does: through its clean-up."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
 def on_stage(stage: Stage, console: Console) -> Iterator[Stage]:
     """The lab for this stage alone; afterwards it is as before, also after an error or Ctrl-C."""
-    with stoppable():
-        stage.open()
+    with heeded():
         try:
+            stage.open()
             yield stage
         finally:
-            console.print("restoring the lab")
-            _undisturbed(stage.close)
+            if stage.taken:
+                console.print("restoring the lab")
+            stage.close()
 
 
 def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: Console) -> Report:
@@ -119,15 +107,6 @@ def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: C
         notes = tuple(dataclasses.asdict(one) for one in stage.all_notes()) if stage.jobs else ()
         rays = tuple(run for run in ray_runs(cluster, begun) if run["start"] >= begun)
     return Report(scenario, expectations, clock, time.monotonic() - start, (*runs, *rays), notes)
-
-
-def _undisturbed(action: Callable[[], None]) -> None:
-    """Run the clean-up to its end; a second Ctrl-C does not cut it short."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        action()
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def one_line(text: str) -> str:
@@ -226,4 +205,4 @@ def keep(cluster: Cluster, report: Report) -> None:
     """Keep the last result of each scenario for ``make report``."""
     folder = cluster.settings.generated / "results"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{report.scenario.name}.json").write_text(json.dumps(report.as_dict(), indent=2), encoding="utf-8")
+    write_whole(folder / f"{report.scenario.name}.json", json.dumps(report.as_dict(), indent=2))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from provisioning.accounting import apply_accounting, desired_accounting, plan_accounting
+from provisioning.accounting import apply_accounting, desired_accounting, plan_accounting, settle_accounting
 from provisioning.cluster import Cluster, Result
 from provisioning.errors import LabError
 from provisioning.lab import Lab
@@ -41,6 +41,8 @@ class Stage(Parts):
     name: str
     say: Callable[[str], None] = print
     jobs: list[str] = field(default_factory=list)
+    #: Whether the lab is this scenario's.
+    taken: bool = False
     _undo: list[tuple[str, Callable[[], object]]] = field(default_factory=list)
     _lock: IO[str] | None = None
 
@@ -54,15 +56,12 @@ class Stage(Parts):
     def open(self) -> None:
         """Take the lab for this scenario alone. Raises LabError, and has changed nothing, if somebody else uses it."""
         self._take_lock()
-        try:
-            self._must_be_idle()
-        except BaseException:
-            self._drop_lock()
-            raise
+        self._must_be_idle()
+        self.taken = True
+        self.undo("folder", lambda: self.cluster.exec("login", ["rm", "-rf", self.folder]))
         self.cluster.exec("login", ["rm", "-rf", self.folder])
         self.shell(self.user(), f"install -d -m 1777 {self.folder}")
         self.put(PAYLOAD, "job.py")
-        self.undo("folder", lambda: self.cluster.exec("login", ["rm", "-rf", self.folder]))
 
     def _take_lock(self) -> None:
         self.cluster.settings.generated.mkdir(parents=True, exist_ok=True)
@@ -97,18 +96,24 @@ class Stage(Parts):
         self._undo.append((what, action))
 
     def close(self) -> None:
-        """Cancel the scenario's jobs, wait until they are gone, undo what was changed. Raises LabError at the end."""
+        """Cancel the scenario's jobs, wait until they are gone, undo what was changed. Raises LabError at the end.
+
+        A lab that was not taken, since somebody else uses it, is left alone.
+        """
         problems = []
+        self._over.clear()  # the parts have ended; what undoes may wait again
         try:
-            self.cancel_all()
+            if self.taken:
+                self.cancel_all()
         except LabError as error:
             problems.append(error.what)
         for what, action in reversed(self._undo):
             try:
                 action()
-            except LabError as error:
-                problems.append(f"{what}: {error.what}")
+            except Exception as error:  # whatever it is, the others are undone
+                problems.append(f"{what}: {error}")
         self._undo.clear()
+        self.taken = False
         self._drop_lock()
         if problems:
             raise LabError(f"the scenario could not restore everything: {'; '.join(problems)}", "make status")
@@ -131,13 +136,18 @@ class Stage(Parts):
     def reshape(self, changed: Lab) -> None:
         """Make the running lab another one until the scenario is over: its slurm.conf and its accounting."""
         lab = self.cluster.lab
-        self.undo("the lab's settings", lambda: self._become(changed, lab))
-        self._become(lab, changed)
-
-    def _become(self, before: Lab, after: Lab) -> None:
-        changes = plan_accounting(desired_accounting(after), desired_accounting(before))
+        self.undo("the lab's settings", self._become_itself)
+        changes = plan_accounting(desired_accounting(changed), desired_accounting(lab))
         apply_accounting(changes, sacctmgr_run(self.cluster))
-        if Cluster(self.cluster.settings, after).write_files():
+        self._take_files(changed)
+
+    def _become_itself(self) -> None:
+        """From whatever a change that was cut short has left."""
+        settle_accounting(self.cluster.lab, sacctmgr_run(self.cluster))
+        self._take_files(self.cluster.lab)
+
+    def _take_files(self, lab: Lab) -> None:
+        if Cluster(self.cluster.settings, lab).write_files():
             self.reconfigure()
             self.wait_login()
 

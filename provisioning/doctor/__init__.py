@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from provisioning.cluster import Cluster
-from provisioning.doctor import agreement, daemons, kept, machine
+from provisioning.doctor import agreement, daemons, kept, machine, room
 from provisioning.doctor.finding import Finding, from_error
 from provisioning.doctor.look import Look
 from provisioning.errors import LabError
 from provisioning.settings import Settings
+from provisioning.together import together
 
 __all__ = ["CHECKS", "Finding", "doctor", "examine", "run_checks"]
 
@@ -29,6 +30,7 @@ CHECKS: dict[str, Check] = {
     "port": machine.port,
     "images": machine.images,
     "volumes": kept.volumes,
+    "room": room.room,
     "secrets": kept.secrets,
     "rotation": kept.rotation,
     "containers": daemons.containers,
@@ -61,9 +63,8 @@ def _run(name: str, check: Check, look: Look) -> list[Finding]:
 
 def run_checks(look: Look, checks: Mapping[str, Check] = CHECKS) -> list[Finding]:
     """What all checks find, in their order. The same error met by several checks is said once."""
-    with ThreadPoolExecutor(len(checks)) as pool:
-        found = [one for part in [pool.submit(_run, name, check, look) for name, check in checks.items()]
-                 for one in part.result()]  # fmt: skip
+    parts = together(*(partial(_run, name, check, look) for name, check in checks.items()))
+    found = [one for part in parts for one in part]
     first: dict[tuple[str, str], Finding] = {}
     for one in found:
         first.setdefault((one.what, one.remedy) if one.where in checks else (one.where, one.what), one)

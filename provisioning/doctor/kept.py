@@ -27,8 +27,8 @@ def volume_findings(project: str, have: Collection[str]) -> Iterator[Finding]:
 
 def volumes(look: Look) -> Iterator[Finding]:
     """Volumes belong to this lab, are all there, and their secrets are."""
-    from provisioning.up import refuse_old_state
-    from provisioning.up import volumes as volumes_of
+    from provisioning.old_state import refuse_old_state
+    from provisioning.old_state import volumes as volumes_of
 
     look.containers()
     yield from volume_findings(look.cluster.settings.project, volumes_of(look.cluster.settings))

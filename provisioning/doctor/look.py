@@ -6,14 +6,16 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from provisioning.cluster import Cluster, Container
 from provisioning.errors import LabError
 from provisioning.plan_config import parse_rows
+from provisioning.together import together
 
 T = TypeVar("T")
 
@@ -111,8 +113,8 @@ class Look:
                 return None
 
         names = self.running(*services)
-        with ThreadPoolExecutor(6) as pool:
-            return {name: seen for name, seen in zip(names, pool.map(one, names), strict=True) if seen is not None}
+        views = together(*(partial(one, name) for name in names), at_most=6)
+        return {name: seen for name, seen in zip(names, views, strict=True) if seen is not None}
 
     def answer(self, service: str, *argv: str, timeout_s: float = ANSWER_S) -> str:
         """What a command in a container prints."""

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from provisioning import doctor as package
 from provisioning.cluster import Cluster, Container
-from provisioning.doctor import CHECKS, Finding, agreement, daemons, inside, kept, machine, run_checks
+from provisioning.doctor import CHECKS, Finding, agreement, daemons, inside, kept, machine, room, run_checks
 from provisioning.doctor.look import KEY_FILE, TOKEN_FILE, Inside, Look
 from provisioning.errors import LabError
 from provisioning.load import load_lab
@@ -381,3 +382,25 @@ def test_the_agent_needs_nothing_of_ours() -> None:
     done = subprocess.run([sys.executable, "-I", "-S", "-", "", "/none"], input=Path(inside.__file__).read_text(),
                           capture_output=True, text=True, check=True)  # fmt: skip
     assert json.loads(done.stdout)["digests"] == {"/none": ""}
+
+
+# -- room in the volumes
+
+
+def test_a_full_volume_is_named_with_what_does_not_work() -> None:
+    plenty, no_files = (1 << 40, 1 << 20), (1 << 40, 3)
+    assert not list(room.room_findings("p", {one.name: plenty for one in room.VOLUMES}))
+    rows = list(room.room_findings("p", {"db": (5 << 20, 1 << 20), "home": no_files, "ray": plenty}))
+    assert [(one.where, one.what.partition(":")[0]) for one in rows] == [
+        ("db", "its volume p_db (/var/lib/mysql) is full, 5 MB are left"),
+        ("login", "its volume p_home (/home) is full, 3 files are left"),
+    ]
+    assert "docker volume inspect p_db" in rows[0].remedy
+    assert "du -xsh /home/*" in rows[1].remedy
+
+
+def test_every_volume_of_the_lab_is_looked_into() -> None:
+    compose = yaml.safe_load((Settings().root / "compose" / "compose.yaml").read_text(encoding="utf-8"))
+    assert {one.name for one in room.VOLUMES} == set(compose["volumes"])
+    mounts = {(service, mount) for service, one in compose["services"].items() for mount in one.get("volumes", [])}
+    assert {(one.service, f"{one.name}:{one.folder}") for one in room.VOLUMES} <= mounts
