@@ -98,7 +98,7 @@ def on_stage(stage: Stage, console: Console) -> Iterator[Stage]:
             yield stage
         finally:
             console.print("restoring the lab")
-            _undisturbed(stage.close)
+            undisturbed(stage.close)
 
 
 def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: Console) -> Report:
@@ -119,7 +119,7 @@ def play(scenario: Scenario, cluster: Cluster, scale_s: float | None, console: C
     return Report(scenario, expectations, clock, time.monotonic() - start, runs, notes)
 
 
-def _undisturbed(action: Callable[[], None]) -> None:
+def undisturbed(action: Callable[[], None]) -> None:
     """Run the clean-up to its end; a second Ctrl-C does not cut it short."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
