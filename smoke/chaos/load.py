@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from provisioning import ray_api
 from provisioning.cluster import Cluster
@@ -16,8 +17,12 @@ from smoke.login import Login
 from smoke.stage import COMMENT
 from smoke.workload import node_gpus
 
-#: Seconds between two submissions of one user, and between two Ray jobs: a laptop of two cores keeps up with it.
+#: Seconds between two submissions of one user, at least, and between two Ray jobs: a laptop of two cores keeps up.
 EVERY_S, RAY_EVERY_S = 2.0, 12.0
+#: Share of the lab's GPUs that are asked for: what a fault holds up is made good before the next.
+BUSY = 0.7
+#: GPUs on each node of a job, nodes of a job, seconds that it runs: to draw from.
+GPUS, NODES, SECONDS = (0, 1, 1, 2, 4, 8), (1, 1, 1, 1, 2), range(2, 13)
 #: A submission may wait for slurmctld so long.
 SUBMIT_S = 90
 #: A Ray job: one task after the other on two GPUs, and a driver that counts on none.
@@ -62,11 +67,21 @@ class Ask:
 
 def asks(seed: int, user: str, node_sizes: Collection[int]) -> Iterator[Ask]:
     """The jobs of one user, without end, for nodes of so many GPUs; the same for the same seed."""
-    dice, sizes = random.Random(f"{seed} {user}"), [size for size in (0, 1, 1, 2, 4, 8) if size <= max(node_sizes)]
+    dice, sizes = random.Random(f"{seed} {user}"), _gpus(node_sizes)
     while True:
-        gpus, nodes = dice.choice(sizes), dice.choice((1, 1, 1, 1, 2))
+        gpus, nodes = dice.choice(sizes), dice.choice(NODES)
         fitting = sum(size >= gpus for size in node_sizes)
-        yield Ask(min(nodes, fitting), gpus, dice.randint(2, 12), dice.random() < 0.6, dice.choice((0, 0, 0, 3)))
+        yield Ask(min(nodes, fitting), gpus, dice.choice(SECONDS), dice.random() < 0.6, dice.choice((0, 0, 0, 3)))
+
+
+def every_s(node_sizes: Collection[int], users: int) -> float:
+    """Seconds between two jobs of one user, so that all users together keep BUSY of the GPUs busy."""
+    gpu_s = fmean(_gpus(node_sizes)) * fmean(NODES) * fmean(SECONDS)
+    return max(EVERY_S, users * gpu_s / (BUSY * max(1, sum(node_sizes))))
+
+
+def _gpus(node_sizes: Collection[int]) -> list[int]:
+    return [gpus for gpus in GPUS if gpus <= max(node_sizes)]
 
 
 @dataclass
@@ -92,12 +107,14 @@ class Load:
         return f"-{self.run}-" in name
 
     def submit_slurm(self, user: str) -> None:
-        """Submit one user's jobs, one every EVERY_S or as soon as slurmctld takes them."""
+        """Submit one user's jobs at a steady rate; one that slurmctld keeps waiting holds up the next."""
         partition = max(self.cluster.lab.partitions, key=lambda one: one.default)
-        for number, ask in enumerate(asks(self.seed, user, node_gpus(self.cluster.lab, partition).values())):
+        sizes = node_gpus(self.cluster.lab, partition).values()
+        period_s = every_s(sizes, len(self.users))
+        for number, ask in enumerate(asks(self.seed, user, sizes)):
             begun = time.monotonic()
             self.jobs.append(self._sbatch(user, f"{user}-{self.run}-{number}", ask))
-            if self.over.wait(max(0.0, begun + EVERY_S - time.monotonic())):
+            if self.over.wait(max(0.0, begun + period_s - time.monotonic())):
                 return
 
     def _sbatch(self, user: str, name: str, ask: Ask) -> Submission:

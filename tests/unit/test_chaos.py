@@ -13,7 +13,7 @@ import pytest
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
 from smoke.chaos import command, inflict
-from smoke.chaos.load import Submission, answer, asks
+from smoke.chaos.load import Submission, answer, asks, every_s
 from smoke.chaos.plan import KINDS, Fault, plan
 from smoke.chaos.run import Outcome
 from smoke.chaos.verdict import SAVE_S, Settled, grown, overlaps, ran_again, runs, settle
@@ -98,6 +98,12 @@ def test_each_user_has_jobs_of_their_own_that_the_nodes_can_run() -> None:
     assert {one.requeue for one in alice} == {True, False}
     assert {one.nodes for one in alice} == {1, 2}
     assert {one.gpus for one in alice} == {0, 1, 2, 4, 8}
+
+
+def test_a_small_lab_is_given_fewer_jobs() -> None:
+    assert every_s([8] * 4, 2) == pytest.approx(2.0, abs=0.1)
+    assert every_s([2, 2], 2) == pytest.approx(6.0)
+    assert every_s([0], 2) == 2.0
 
 
 @pytest.mark.parametrize(
