@@ -16,7 +16,7 @@ from rich.console import Console
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
-from smoke.chaos.plan import plan
+from smoke.chaos.plan import KINDS, plan
 from smoke.chaos.run import Chaos, Outcome
 from smoke.chaos.verdict import GROWTH, GROWTH_MIB, SAVE_S
 from smoke.clock import Clock
@@ -29,11 +29,13 @@ def main(argv: list[str]) -> int:
     options = argparse.ArgumentParser(prog="python -m smoke chaos", description=__doc__.split("\n\n")[0])
     options.add_argument("--minutes", type=_minutes, default=10, help="how long faults go on, about (default: 10)")
     options.add_argument("--seed", type=int, default=1, help="another seed, other faults (default: 1)")
+    options.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS), metavar="KIND",
+                         help=f"only faults of these kinds: {', '.join(KINDS)}")  # fmt: skip
     options.add_argument("--plan", action="store_true", help="only print the faults")
     options.add_argument("--json", action="store_true", help="print the counts as JSON, progress on standard error")
     args = options.parse_args(argv)
     cluster, console = Cluster.open(), Console(stderr=args.json, highlight=False, soft_wrap=True)
-    faults = plan(args.seed, args.minutes, cluster.nodes(), cluster.ray_workers())
+    faults = plan(args.seed, args.minutes, cluster.nodes(), cluster.ray_workers(), args.only)
     if args.plan:
         for fault in faults:
             print(fault)
@@ -97,5 +99,5 @@ def lines(outcome: Outcome) -> Iterator[str]:
         if name in outcome.counts:
             yield f"{outcome.counts[name]:6} {text}"
     yield from (f"BROKEN {problem}" for problem in outcome.problems)
-    if not outcome.problems:
+    if not outcome.problems and outcome.judged:
         yield "ok"

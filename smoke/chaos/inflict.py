@@ -56,12 +56,15 @@ HOW: Mapping[str, Callable[[Cluster, str], AbstractContextManager[None]]] = {
 }
 
 
-def inflict(cluster: Cluster, fault: Fault) -> float:
+def inflict(cluster: Cluster, fault: Fault, struck: Callable[[float, float], None]) -> float:
     """Do one fault, take it away, wait until the lab is whole; return the seconds that this took.
 
-    Raises LabError if it is not whole within BACK_S, naming what is missing.
+    ``struck`` is told, in seconds since 1970, between which two instants the fault came about. Raises LabError if the
+    lab is not whole within BACK_S, naming what is missing.
     """
+    begun = time.time()
     with HOW[fault.kind](cluster, fault.target):
+        struck(begun, time.time())
         time.sleep(fault.hold_s)  # how long the fault lasts, not a wait for something
         over = time.monotonic()
     wait_whole(cluster)

@@ -18,22 +18,23 @@ from smoke.stage import COMMENT
 from smoke.workload import node_gpus
 
 #: Seconds between two submissions of one user, at least, and between two Ray jobs: a laptop of two cores keeps up.
-EVERY_S, RAY_EVERY_S = 2.0, 12.0
+EVERY_S, RAY_EVERY_S = 2.0, 15.0
 #: Share of the lab's GPUs that are asked for: what a fault holds up is made good before the next.
 BUSY = 0.7
 #: GPUs on each node of a job, nodes of a job, seconds that it runs: to draw from.
 GPUS, NODES, SECONDS = (0, 1, 1, 2, 4, 8), (1, 1, 1, 1, 2), range(2, 13)
 #: A submission may wait for slurmctld so long.
 SUBMIT_S = 90
-#: A Ray job: one task after the other on two GPUs, and a driver that counts on none.
+#: A Ray job: four tasks on whole GPUs. Neither they nor their driver hold whole CPUs: many drivers would take them all
+#: and wait for tasks that have none.
 DRIVER = """
 import ray, time
 ray.init(log_to_driver=False)
-@ray.remote(num_gpus=1)
+@ray.remote(num_gpus=1, num_cpus=0)
 def work():
     time.sleep(1)
     return len(ray.get_gpu_ids())
-assert ray.get([work.remote() for _ in range(4)], timeout=240) == [1] * 4
+assert ray.get([work.remote() for _ in range(4)], timeout=120) == [1] * 4
 """
 
 
@@ -135,7 +136,7 @@ class Load:
         number, entry = 0, shlex.join(["python3", "-c", DRIVER])
         while True:
             user, name = self.users[number % len(self.users)], f"chaos-{self.run}-{number}"
-            body = {"submission_id": name, "entrypoint": entry, "entrypoint_num_cpus": 1, "metadata": {"user": user}}
+            body = {"submission_id": name, "entrypoint": entry, "entrypoint_num_cpus": 0.1, "metadata": {"user": user}}
             try:
                 ray_api.post(self.cluster, "/api/jobs/", body, timeout_s=30)
                 self.ray_jobs.append(Submission(user, name, time.time(), name))
@@ -144,6 +145,12 @@ class Load:
             number += 1
             if self.over.wait(RAY_EVERY_S):
                 return
+
+    def stop_ray(self) -> None:
+        """Stop what Ray has of this run's jobs; one that has ended stays as it is."""
+        for one in self.ray_jobs:
+            if one.job:
+                ray_api.post(self.cluster, f"/api/jobs/{one.job}/stop", {}, timeout_s=30)
 
 
 def answer(user: str, name: str, text: str) -> Submission:

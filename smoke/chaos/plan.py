@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -57,16 +57,17 @@ class Fault:
         return f"{self.kind}{where} for {self.hold_s} s"
 
 
-def plan(seed: int, minutes: float, nodes: Sequence[str], ray_workers: Sequence[str]) -> list[Fault]:
-    """Faults that fill the minutes: every kind once in random order, then every kind again.
+def plan(seed: int, minutes: float, nodes: Sequence[str], ray_workers: Sequence[str],
+         kinds: Collection[str] = KINDS) -> list[Fault]:  # fmt: skip
+    """Faults that fill the minutes: every kind (of ``kinds``) once in random order, then every kind again.
 
     What does not fit into the time that is left is passed over, so that a short run has only short faults.
     """
     dice, left, chosen = random.Random(seed), minutes * 60, list[Fault]()
     names = {"node": nodes, "ray-worker": ray_workers}
-    kinds = sorted(name for name, kind in KINDS.items() if names.get(kind.targets, kind.targets))
+    usable = sorted(name for name in kinds if names.get(KINDS[name].targets, KINDS[name].targets))
     while True:
-        bag = [_draw(dice, name, names) for name in dice.sample(kinds, len(kinds))]
+        bag = [_draw(dice, name, names) for name in dice.sample(usable, len(usable))]
         taken = list(_that_fit(bag, left))
         if not taken:
             return chosen

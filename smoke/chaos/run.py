@@ -40,6 +40,8 @@ class Outcome:
     faults: list[Fault] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     slowest_recovery_s: float = 0.0
+    #: it came to its end: what is not among the problems held
+    judged: bool = False
     problems: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -58,13 +60,14 @@ class Chaos:
         self.cluster = stage.cluster
         self.load = Load(self.cluster, stage.folder, outcome.seed)
         self.watch = Watch(self.cluster)
-        #: when slurmctld was killed, in seconds since 1970
-        self.kills: list[float] = []
+        #: between which instants slurmctld was killed, in seconds since 1970
+        self.kills: list[tuple[float, float]] = []
 
     def play(self, faults: Sequence[Fault]) -> None:
         """Faults under load, then the judgement. After an error and after Ctrl-C the lab is whole, and counted."""
         self._lay_out()
-        before, used = self._census_before(), memory(self.cluster)
+        self.stage.undo("Ray jobs", self.load.stop_ray)
+        (before, _), used = census(self.cluster), memory(self.cluster)
         with ThreadPoolExecutor(8) as pool:
             parts = [pool.submit(self.watch.run), pool.submit(self.load.submit_ray),
                      *(pool.submit(self.load.submit_slurm, user) for user in self.load.users)]  # fmt: skip
@@ -84,25 +87,26 @@ class Chaos:
         self._judge_jobs()
         self._judge_gpus()
         self._judge_rest(before, used)
+        self.outcome.judged = True
 
     def _lay_out(self) -> None:
         folder, payload = self.stage.folder, (PAYLOADS / "stamps.sh").read_text(encoding="utf-8")
         script = f"install -d -m 1777 {folder}/stamps; cat > {folder}/stamps.sh; chmod 755 {folder}/stamps.sh"
         self.stage.shell(self.stage.user(), script, stdin=payload)
 
-    def _census_before(self) -> Census:
-        return census(self.cluster)[0]
-
     # -- faults
 
     def _inflict(self, fault: Fault) -> None:
         time.sleep(fault.rest_s)  # load without a fault, not a wait for something
-        if fault.kind in KILLS_SLURMCTLD:
-            self.kills.append(time.time())
         self.outcome.faults.append(fault)
+
+        def struck(begun: float, done: float) -> None:
+            if fault.kind in KILLS_SLURMCTLD:
+                self.kills.append((begun, done))
+
         try:
             with redirect_stdout(io.StringIO()):  # up and down say much, and with --json nothing else may be said
-                seconds = inflict(self.cluster, fault)
+                seconds = inflict(self.cluster, fault, struck)
         except LabError as error:
             self._problem(f"{fault}: {error.what}")
             self._make_whole()

@@ -10,6 +10,8 @@ from itertools import pairwise
 from smoke.chaos.load import Submission
 from smoke.slurm import FINAL, Row, parse_indices
 
+#: Two instants, in seconds since 1970.
+Span = tuple[float, float]
 #: slurmctld saves its queue 5 s after a change (SAVE_MAX_WAIT), and a busy machine takes a moment to write it.
 SAVE_S = 7.0
 #: Memory that a service may have more than before: its share of itself, and MiB; MinJobAge keeps all jobs for an hour.
@@ -31,8 +33,11 @@ class Settled:
 
 
 def settle(jobs: Sequence[Submission], rows: Sequence[Row], states: Mapping[str, str],
-           kills: Sequence[float]) -> Settled:  # fmt: skip
-    """Judge every submission by accounting's rows and what slurmctld remembers; ``kills`` are slurmctld's, in s."""
+           kills: Sequence[Span]) -> Settled:  # fmt: skip
+    """Judge every submission by accounting's rows and what slurmctld remembers.
+
+    ``kills`` says between which instants slurmctld was killed, in seconds since 1970.
+    """
     found, by_name = Settled(), defaultdict[str, list[Row]](list)
     for row in rows:
         by_name[row["JobName"]].append(row)
@@ -47,10 +52,9 @@ def settle(jobs: Sequence[Submission], rows: Sequence[Row], states: Mapping[str,
     return found
 
 
-def _judge(one: Submission, rows: Sequence[Row], state: str, kills: Sequence[float], found: Settled) -> None:
+def _judge(one: Submission, rows: Sequence[Row], state: str, kills: Sequence[Span], found: Settled) -> None:
     ends, still_open = final(rows), [row for row in rows if not _over(row)]
-    unsaved = any(0 <= kill - one.answered <= SAVE_S for kill in kills)
-    if not state and unsaved and len(ends) <= 1:
+    if not state and _unsaved(one.answered, kills) and len(ends) <= 1:
         found.forgotten.append(one.name)
         if still_open:
             found.problems.append(f"{one.name} was forgotten, and accounting waits for its end: {_said(rows)}")
@@ -58,7 +62,7 @@ def _judge(one: Submission, rows: Sequence[Row], state: str, kills: Sequence[flo
         found.queued.append(one.name)
     elif len(ends) == 1:
         found.ended.append(one.name)
-    elif len(ends) == 2 and any(0 <= kill - float(ends[0]["End"]) <= SAVE_S for kill in kills):
+    elif len(ends) == 2 and _unsaved(float(ends[0]["End"]), kills):
         found.ended_again.append(one.name)
     elif ends:
         found.problems.append(f"{one.name} has {len(ends)} final records: {_said(rows)}")
@@ -66,6 +70,10 @@ def _judge(one: Submission, rows: Sequence[Row], state: str, kills: Sequence[flo
         found.lost.append(one.name)
         found.problems.append(f"{one.name} (job {one.job}) is lost: slurmctld says {state or 'nothing'}, accounting "
                               f"{_said(rows) or 'nothing'}")  # fmt: skip
+
+
+def _unsaved(instant: float, kills: Sequence[Span]) -> bool:
+    return any(begun - SAVE_S <= instant <= done for begun, done in kills)
 
 
 def final(rows: Sequence[Row]) -> list[Row]:

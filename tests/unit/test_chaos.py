@@ -48,6 +48,12 @@ def test_ten_minutes_have_nearly_every_kind_and_an_hour_has_all_of_them_often() 
         assert min(Counter(fault.kind for fault in plan(seed, 60, NODES, WORKERS)).values()) >= 3
 
 
+def test_only_the_kinds_that_are_asked_for() -> None:
+    faults = plan(1, 10, NODES, WORKERS, ["db-kill", "slurmctld-kill"])
+    assert {fault.kind for fault in faults} == {"db-kill", "slurmctld-kill"}
+    assert len(faults) > 10
+
+
 def test_a_lab_without_ray_workers_has_no_faults_of_theirs() -> None:
     assert "ray-worker" not in " ".join(str(fault) for fault in plan(1, 60, NODES, []))
 
@@ -130,7 +136,7 @@ def row(name: str, job: str, state: str, submit: int = 100, end: str = "110") ->
     return {"JobID": job, "JobName": name, "State": state, "Submit": str(submit), "Start": "101", "End": end}
 
 
-def judged(*rows: dict[str, str], states: dict[str, str] | None = None, kills: tuple[float, ...] = (),
+def judged(*rows: dict[str, str], states: dict[str, str] | None = None, kills: tuple[tuple[float, float], ...] = (),
            one: Submission | None = None) -> Settled:  # fmt: skip
     return settle([one or Submission("alice", "a", 100, "7")], rows, states or {}, kills)
 
@@ -155,17 +161,18 @@ def test_a_job_that_waits_is_no_loss_and_one_that_nobody_knows_is() -> None:
 
 
 def test_what_was_accepted_just_before_the_kill_may_be_forgotten_and_its_record_is_closed() -> None:
-    assert judged(kills=(101.0,)).forgotten == ["a"]
-    assert judged(kills=(99.0,)).lost == judged(kills=(101.0 + SAVE_S,)).lost == ["a"]
-    closed = judged(row("a", "7", "COMPLETED"), kills=(101.0,))
+    kill = ((101.0, 102.0),)
+    assert judged(kills=kill).forgotten == judged(kills=((99.0, 102.0),)).forgotten == ["a"]
+    assert judged(kills=((98.0, 99.0),)).lost == judged(kills=((101.0 + SAVE_S, 120.0),)).lost == ["a"]
+    closed = judged(row("a", "7", "COMPLETED"), kills=kill)
     assert (closed.forgotten, closed.problems) == (["a"], [])
-    assert judged(row("a", "7", "RUNNING", end="Unknown"), kills=(101.0,)).problems
+    assert judged(row("a", "7", "RUNNING", end="Unknown"), kills=kill).problems
 
 
 def test_an_end_just_before_the_kill_may_be_recorded_twice() -> None:
     rows = row("a", "7", "COMPLETED"), row("a", "7", "COMPLETED", 200, "210")
-    assert judged(*rows, states={"a": "COMPLETED"}, kills=(111.0,)).ended_again == ["a"]
-    assert judged(*rows, states={"a": "COMPLETED"}, kills=(109.0,)).problems
+    assert judged(*rows, states={"a": "COMPLETED"}, kills=((111.0, 112.0),)).ended_again == ["a"]
+    assert judged(*rows, states={"a": "COMPLETED"}, kills=((108.0, 109.0),)).problems
 
 
 def test_a_refused_job_must_not_exist_and_one_without_an_answer_must_have_an_end_if_it_does() -> None:
@@ -224,7 +231,7 @@ def test_memory_has_a_tolerance() -> None:
 
 
 def test_the_counts_are_lines_and_json(capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = Outcome(1, 2, [Fault("db-kill", "db", 3, 2)], {"jobs": 5, "losses": 0}, 4.2)
+    outcome = Outcome(1, 2, [Fault("db-kill", "db", 3, 2)], {"jobs": 5, "losses": 0}, 4.2, judged=True)
     assert [*command.lines(outcome)] == [
         "     1 faults injected (db-kill 1); slowest recovery 4 s", "     5 Slurm jobs accepted", "     0 losses", "ok",
     ]  # fmt: skip
