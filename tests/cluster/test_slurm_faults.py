@@ -221,6 +221,28 @@ def test_what_slurmctld_forgets_when_it_is_killed_harms_no_later_job(cluster: Cl
              lambda jobs: not set(forgotten) & set(jobs), timeout_s=30, show=str)  # fmt: skip
 
 
+def test_a_job_that_began_just_before_slurmctld_was_killed_runs_again_and_its_node_is_not_drained(
+    cluster: Cluster, alice: Person
+) -> None:
+    """It is saved as waiting. slurmctld may start it once more on the node that runs it, and drains that for it."""
+    job = alice.batch({"late": (f"-w {NODE} --begin=now+15 --requeue", "sleep 4")})["late"]
+    wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=14)
+    wait_for("it runs", lambda: cluster.exec(NODE, ["ls", "/tmp/jobs"]).stdout.split(), lambda jobs: job in jobs,
+             timeout_s=60, interval_s=0.1, show=str)  # fmt: skip
+    with killed(cluster, "slurmctld"):
+        pass
+
+    def ended() -> list[str]:
+        # 24.11 holds a requeued job back for two minutes
+        cluster.exec("slurmctld", ["scontrol", "update", f"JobId={job}", "StartTime=now"], check=False)
+        return [row["State"] for row in alice.sacct(job)]
+
+    states = wait_for("its record", ended, lambda states: bool(states) and states[-1] in ("COMPLETED", "FAILED"),
+                      timeout_s=90, show=str)  # fmt: skip
+    assert len([state for state in states if state != "REQUEUED"]) == 1
+    wait_idle(cluster)
+
+
 def test_ids_go_on_without_a_gap_when_slurmctld_ends_by_itself(cluster: Cluster, alice: Person) -> None:
     before = int(alice.batch({"before": "--hold"})["before"])
     docker("restart", "--time", "20", cluster.container_name("slurmctld"))
