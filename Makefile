@@ -121,6 +121,10 @@ report: $(READY) ## the last result of each scenario as one page (OUT=)
 timeline: $(READY) ## who held which GPU lately, as one page (HOURS=, OUT=)
 	@$(SMOKE) timeline --hours $(or $(HOURS),1) --out $(or $(OUT),timeline.html)
 
+.PHONY: chaos
+chaos: $(READY) ## faults at random under load, and losses (MINUTES=, SEED=)
+	@$(SMOKE) chaos --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(if $(JSON),--json)
+
 ##@ Tests
 .PHONY: test
 test: lint test-unit test-properties test-24.11 test-26.05 ## all but the long ones, both Slurm lines

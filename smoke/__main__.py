@@ -20,6 +20,7 @@ COMMANDS = {
     "scenario": ("smoke.scenario", "run scenarios: prediction beside measurement"),
     "drill": ("smoke.drill", "plant a fault to find and mend"),
     "replay": ("smoke.replay", "play a workload of any jobs: a YAML file or a trace"),
+    "chaos": ("smoke.chaos.command", "faults at random under load, and what must hold"),
     "report": ("smoke.report", "the last result of each scenario as one page"),
     "timeline": ("smoke.report_timeline", "who held which GPU in the last hours, as one page"),
     "predict": ("smoke.predict", "a calculator over the models, without a lab"),

@@ -38,9 +38,15 @@ def belief(node: dict[str, Any], stale_s: float) -> Belief:
     return Belief(node["gpus"], workers, stale_s)
 
 
-def read(cluster: Cluster) -> Reading:
-    """One look at everything; Slurm comes last, so that it knows every job of the processes that were seen."""
+def read(cluster: Cluster, *, running_only: bool = False) -> Reading:
+    """One look at everything; Slurm comes last, so that it knows every job of the processes that were seen.
+
+    With ``running_only`` a container that is known to stand still is left out: nothing in it uses a GPU.
+    """
     slurm_nodes, ray_nodes = cluster.nodes(), ["ray-head", *cluster.ray_workers()]
+    if running_only:
+        running = {name for name, one in cluster.containers().items() if one.state == "running"}
+        slurm_nodes, ray_nodes = ([name for name in names if name in running] for names in (slurm_nodes, ray_nodes))
     services = [*slurm_nodes, *ray_nodes]
     answers = dict(zip(services, together(*(partial(ask, cluster, name) for name in services), at_most=8), strict=True))
     text = cluster.exec("slurmctld", ["scontrol", "--details", "--oneliner", "show", "job"]).stdout
@@ -53,14 +59,14 @@ def read(cluster: Cluster) -> Reading:
                    users)  # fmt: skip
 
 
-def audit(cluster: Cluster) -> tuple[list[Find], Reading]:
+def audit(cluster: Cluster, *, running_only: bool = False) -> tuple[list[Find], Reading]:
     """The finds that stay, and the last reading. Nothing found at first sight is the quick case: one reading."""
-    reading = read(cluster)
+    reading = read(cluster, running_only=running_only)
     first = reading.finds()
     if not first:
         return [], reading
     time.sleep(BETWEEN_S)
-    reading = read(cluster)
+    reading = read(cluster, running_only=running_only)
     now = reading.finds()
     firm, rays = [find for find in agreed(first, now) if not find.stale_s], []
     for _ in range(2):
@@ -69,7 +75,7 @@ def audit(cluster: Cluster) -> tuple[list[Find], Reading]:
             break
         # until Ray's API speaks of a later time than the last reading's, also on a busy machine
         time.sleep(1 + 2 * max(find.stale_s for find in asked))
-        reading = read(cluster)
+        reading = read(cluster, running_only=running_only)
         now = reading.finds()
         firm, rays = agreed(firm, now), [find for find in agreed(asked, now) if find.stale_s and not find.unsure]
         if not any(find.unsure for find in now):

@@ -23,7 +23,11 @@ FIXED = (
     ("SlurmdPort", "6818", ""),
     ("StateSaveLocation", "/var/spool/slurmctld", "on a volume: queue and job ids survive"),
     ("SlurmdSpoolDir", "/var/spool/slurmd", ""),
-    ("SlurmctldPidFile", "/run/slurmctld/slurmctld.pid", ""),
+    (
+        "SlurmctldPidFile",
+        "/var/spool/slurmctld/slurmctld.pid",
+        "on a volume too: a slurmctld that is killed leaves it",
+    ),
     ("SlurmdPidFile", "/run/slurmd.pid", ""),
     ("ProctrackType", "proctrack/linuxproc", "works without cgroups and privileges"),
     ("TaskPlugin", "task/none", "nodes claim more CPUs than the host has: nothing to bind to"),

@@ -17,6 +17,7 @@ from provisioning.images import image_name
 from provisioning.secretfiles import RAY_TOKEN, write_secret
 from provisioning.up import up
 from provisioning.waiting import wait_for
+from smoke.faults import cut_off, docker, frozen
 
 Plant = Callable[[Cluster], AbstractContextManager[None]]
 
@@ -29,11 +30,6 @@ def wait_well(cluster: Cluster) -> None:
     # other checkouts on this machine may build images of the same names meanwhile
     wait_for("a lab without findings", lambda: [row for row in found(cluster) if not row.startswith("images: ")],
              lambda now: not now, timeout_s=60, show=" / ".join)  # fmt: skip
-
-
-def docker(*words: str) -> None:
-    done = run_local(["docker", *words], timeout_s=60)
-    assert done.exit_code == 0, done.stderr
 
 
 def sh(cluster: Cluster, service: str, script: str) -> None:
@@ -99,12 +95,8 @@ def wrong_address(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def no_name(cluster: Cluster) -> Iterator[None]:
-    network, name = f"{cluster.settings.project}_lab", cluster.container_name("ray-worker-1")
-    docker("network", "disconnect", network, name)
-    try:
+    with cut_off(cluster, "ray-worker-1"):
         yield
-    finally:
-        docker("network", "connect", "--alias", "ray-worker-1", network, name)
 
 
 @contextmanager
@@ -116,11 +108,8 @@ def stopped(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def paused(cluster: Cluster) -> Iterator[None]:
-    docker("pause", cluster.container_name("slurmctld"))
-    try:
+    with frozen(cluster, "slurmctld"):
         yield
-    finally:
-        docker("unpause", cluster.container_name("slurmctld"))
 
 
 @contextmanager
@@ -132,21 +121,14 @@ def down(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def no_way_to_the_database(cluster: Cluster) -> Iterator[None]:
-    network, name = f"{cluster.settings.project}_accounting", cluster.container_name("db")
-    docker("network", "disconnect", network, name)
-    try:
+    with cut_off(cluster, "db"):
         yield
-    finally:
-        docker("network", "connect", "--alias", "db", network, name)
 
 
 @contextmanager
 def database_paused(cluster: Cluster) -> Iterator[None]:
-    docker("pause", cluster.container_name("db"))
-    try:
+    with frozen(cluster, "db"):
         yield
-    finally:
-        docker("unpause", cluster.container_name("db"))
 
 
 @contextmanager

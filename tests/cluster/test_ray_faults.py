@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from provisioning import ray_api
-from provisioning.cluster import Cluster, run_local
+from provisioning.cluster import Cluster
 from provisioning.errors import LabError
 from provisioning.waiting import wait_for
+from smoke.faults import docker, frozen, killed
 from smoke.ray import RayUser, json_lines
 
 pytestmark = pytest.mark.slow
@@ -40,13 +41,12 @@ class Set:
     def docker(self, command: str, *services: str) -> float:
         """Run a docker command on containers; return the seconds it took."""
         begun = time.monotonic()
-        done = run_local(["docker", *command.split(), *map(self.cluster.container_name, services)], timeout_s=90)
-        assert done.exit_code == 0, done.stderr
+        docker(command, *map(self.cluster.container_name, services))
         return time.monotonic() - begun
 
     def inspect(self, service: str) -> dict[str, Any]:
         """Docker's record of a container's state."""
-        text = run_local(["docker", "inspect", "-f", "{{json .State}}", self.cluster.container_name(service)]).stdout
+        text = docker("inspect", "-f", "{{json .State}}", self.cluster.container_name(service))
         state: dict[str, Any] = json.loads(text)
         return state
 
@@ -127,9 +127,8 @@ def check_all_there(ray: Set, survivors: dict[str, Any]) -> None:
 
 def test_a_head_that_was_killed_comes_back_with_everything(ray: Set, survivors: dict[str, Any]) -> None:
     workers, was = ray.starts(ray.nodes[1:]), ray.alive()["ray-head"]
-    ray.docker("kill", "ray-head")
-    assert not ray.inspect("ray-head")["Running"]
-    ray.docker("start", "ray-head")
+    with killed(ray.cluster, "ray-head"):
+        assert not ray.inspect("ray-head")["Running"]
     ray.wait_whole("ray-head", was)
     check_all_there(ray, survivors)
     assert ray.starts(ray.nodes[1:]) == workers
@@ -158,25 +157,21 @@ def test_a_head_whose_container_was_made_anew_has_the_logs_of_its_jobs(ray: Set,
 
 def test_a_killed_worker_is_noticed_and_rejoins_and_what_was_on_it_moves(ray: Set, survivors: dict[str, Any]) -> None:
     victim = survivors["node"]
-    ray.docker("kill", victim)
-    ray.wait_gone(victim)
-    # a bundle has lost its node, and each has to be on a node of its own
-    ray.wait_row("placement_groups", "RESCHEDULING")
-    moved = wait_for("the actor on another worker", lambda: ray.row("actors", "survivor"),
-                     lambda row: row["state"] == "ALIVE" and row["num_restarts"] == "1", timeout_s=30)  # fmt: skip
-    assert moved["pid"] != survivors["pid"]
-    ray.docker("start", victim)
+    with killed(ray.cluster, victim):
+        ray.wait_gone(victim)
+        # a bundle has lost its node, and each has to be on a node of its own
+        ray.wait_row("placement_groups", "RESCHEDULING")
+        moved = wait_for("the actor on another worker", lambda: ray.row("actors", "survivor"),
+                         lambda row: row["state"] == "ALIVE" and row["num_restarts"] == "1", timeout_s=30)  # fmt: skip
+        assert moved["pid"] != survivors["pid"]
     ray.wait_whole()
     ray.wait_row("placement_groups", "CREATED")
 
 
 def test_a_frozen_worker_is_noticed_and_rejoins(ray: Set) -> None:
     victim = ray.nodes[-1]
-    ray.docker("pause", victim)
-    try:
+    with frozen(ray.cluster, victim):
         ray.wait_gone(victim)
-    finally:
-        ray.docker("unpause", victim)
     ray.wait_whole()
 
 

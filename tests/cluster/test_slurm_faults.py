@@ -6,17 +6,17 @@ Each test leaves the lab whole. Bounds are the promise (a node is idle 30 s afte
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from provisioning.cluster import Cluster, run_local
+from provisioning.cluster import Cluster
 from provisioning.ready import node_states
 from provisioning.up import up
 from provisioning.waiting import wait_for
+from smoke.faults import cut_off, docker, frozen, heal, kill_all, killed, removed
 from tests.cluster.people import Person
 
 pytestmark = pytest.mark.slow
@@ -28,13 +28,6 @@ IDLE_S, CONTROLLER_S = 30, 10
 BUSY = 2
 #: The controller is not stalled by a node's absence: an answer takes no longer.
 ANSWER_S = 5
-
-
-def docker(*argv: str) -> str:
-    """What a docker command printed; it must not fail."""
-    done = run_local(["docker", *argv], timeout_s=90)
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
 
 
 def state(cluster: Cluster, node: str = NODE) -> str:
@@ -85,10 +78,7 @@ def check_failed_over(person: Person, jobs: dict[str, str]) -> None:
 def whole(cluster: Cluster) -> Iterator[None]:
     """Whatever a test left: the lab is up and every node idle when the next one begins."""
     yield
-    for service, container in cluster.containers().items():
-        if container.state == "paused":
-            docker("unpause", cluster.container_name(service))
-    up(cluster.settings)
+    heal(cluster)
     for node in cluster.nodes():
         wait_idle(cluster, node)
 
@@ -98,21 +88,17 @@ def whole(cluster: Cluster) -> Iterator[None]:
 
 def test_a_killed_node_fails_its_jobs_and_is_idle_soon_after_its_return(cluster: Cluster, alice: Person) -> None:
     jobs = submit_two(alice)
-    docker("kill", cluster.container_name(NODE))
-    wait_noticed(cluster)
-    check_failed_over(alice, jobs)
-    docker("start", cluster.container_name(NODE))
+    with killed(cluster, NODE):
+        wait_noticed(cluster)
+        check_failed_over(alice, jobs)
     wait_idle(cluster)
 
 
 def test_a_frozen_node_too(cluster: Cluster, alice: Person) -> None:
     jobs = submit_two(alice)
-    docker("pause", cluster.container_name(NODE))
-    try:
+    with frozen(cluster, NODE):
         wait_noticed(cluster)
         check_failed_over(alice, jobs)
-    finally:
-        docker("unpause", cluster.container_name(NODE))
     alice.cancel(jobs["again"])
     wait_idle(cluster)
     sleepers = ["pgrep", "-xa", "sleep"]
@@ -121,15 +107,10 @@ def test_a_frozen_node_too(cluster: Cluster, alice: Person) -> None:
 
 
 def test_a_node_whose_network_was_cut_too(cluster: Cluster, alice: Person) -> None:
-    name = cluster.container_name(NODE)
-    [network] = json.loads(docker("inspect", "-f", "{{json .NetworkSettings.Networks}}", name))
     jobs = submit_two(alice)
-    docker("network", "disconnect", network, name)
-    try:
+    with cut_off(cluster, NODE):
         wait_noticed(cluster)
         check_failed_over(alice, jobs)
-    finally:
-        docker("network", "connect", "--alias", NODE, network, name)
     alice.cancel(jobs["again"])
     wait_idle(cluster)
 
@@ -138,21 +119,12 @@ def test_a_node_that_was_made_anew_has_another_address_and_is_found(cluster: Clu
     def address() -> str:
         return cluster.exec(NODE, ["hostname", "-i"]).stdout.strip()
 
-    was, name = address(), cluster.container_name(NODE)
-    [network] = json.loads(docker("inspect", "-f", "{{json .NetworkSettings.Networks}}", name))
-    image = docker("inspect", "-f", "{{.Config.Image}}", name).strip()
-    docker("rm", "--force", "--volumes", name)
-    squatter = docker(
-        "run", "--rm", "--detach", "--network", network, image, "sleep", "600"
-    ).strip()  # takes the address
-    try:
-        up(cluster.settings)
-        assert address() != was
-        wait_idle(cluster)
-        ran = alice.run("hostname", options=[f"--nodelist={NODE}", "--mem=50M"])
-        assert ran.strip() == NODE
-    finally:
-        docker("rm", "--force", squatter)
+    was = address()
+    with removed(cluster, NODE):
+        pass  # another container takes its address meanwhile
+    assert address() != was
+    wait_idle(cluster)
+    assert alice.run("hostname", options=[f"--nodelist={NODE}", "--mem=50M"]).strip() == NODE
 
 
 def test_a_node_that_was_started_again_at_once_fails_its_jobs_and_keeps_a_drain(
@@ -219,6 +191,66 @@ def test_slurmctld_that_was_killed_is_back_soon_and_running_jobs_end_as_if_nothi
     assert bob.wait_recorded(last)["State"] == "COMPLETED"
 
 
+def test_what_slurmctld_forgets_when_it_is_killed_harms_no_later_job(cluster: Cluster, alice: Person) -> None:
+    """Jobs run that it has not saved: their ids are not given again, their processes go, their records are closed.
+
+    Given again, an id would be that of a job on a node still, which would be ended there together with its new owner.
+    """
+    kept = alice.batch({"kept": ("-w c1", "sleep 600")})["kept"]
+    alice.wait_seen({kept: "RUNNING"})
+    wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=30)
+    on_node = f"-w {NODE} --gres=gpu:2"
+    # the first of them may be saved while the others come
+    unsaved = list(alice.batch({f"unsaved{number}": on_node for number in range(4)}).values())[1:]
+    wait_for("they run", lambda: cluster.exec(NODE, ["pgrep", "-xc", "sleep"], check=False).stdout.strip(),
+             lambda count: count.isdigit() and int(count) >= len(unsaved), timeout_s=4, interval_s=0.1)  # fmt: skip
+    with killed(cluster, "slurmctld"):
+        pass
+    wait_for("slurmctld answers", lambda: cluster.exec("login", ["scontrol", "ping"], check=False).exit_code,
+             (0).__eq__, timeout_s=CONTROLLER_S * BUSY)  # fmt: skip
+    later = alice.batch({f"later{number}": (on_node, "sleep 3") for number in range(4)})
+    forgotten = [job for job in unsaved if not alice.seen(job)]
+    assert forgotten, "everything was saved: the kill came too late"
+    assert min(map(int, later.values())) > max(map(int, unsaved))
+    for job in later.values():
+        assert alice.wait_recorded(job, timeout_s=60)["State"] == "COMPLETED"
+    assert alice.job(kept).state == "RUNNING"
+    for job in forgotten:
+        assert alice.wait_recorded(job, timeout_s=60)["Start"].isdigit()
+    wait_for("their processes are gone", lambda: cluster.exec(NODE, ["ls", "/tmp/jobs"]).stdout.split(),
+             lambda jobs: not set(forgotten) & set(jobs), timeout_s=30, show=str)  # fmt: skip
+
+
+def test_a_job_that_began_just_before_slurmctld_was_killed_runs_again_and_its_node_is_not_drained(
+    cluster: Cluster, alice: Person
+) -> None:
+    """It is saved as waiting. slurmctld may start it once more on the node that runs it, and drains that for it."""
+    job = alice.batch({"late": (f"-w {NODE} --begin=now+15 --requeue", "sleep 4")})["late"]
+    wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=14)
+    wait_for("it runs", lambda: cluster.exec(NODE, ["ls", "/tmp/jobs"]).stdout.split(), lambda jobs: job in jobs,
+             timeout_s=60, interval_s=0.1, show=str)  # fmt: skip
+    with killed(cluster, "slurmctld"):
+        pass
+
+    def ended() -> list[str]:
+        # 24.11 holds a requeued job back for two minutes
+        cluster.exec("slurmctld", ["scontrol", "update", f"JobId={job}", "StartTime=now"], check=False)
+        return [row["State"] for row in alice.sacct(job)]
+
+    states = wait_for("its record", ended, lambda states: bool(states) and states[-1] in ("COMPLETED", "FAILED"),
+                      timeout_s=90, show=str)  # fmt: skip
+    assert len([state for state in states if state != "REQUEUED"]) == 1
+    wait_idle(cluster)
+
+
+def test_ids_go_on_without_a_gap_when_slurmctld_ends_by_itself(cluster: Cluster, alice: Person) -> None:
+    before = int(alice.batch({"before": "--hold"})["before"])
+    docker("restart", "--time", "20", cluster.container_name("slurmctld"))
+    wait_for("slurmctld answers", lambda: cluster.exec("login", ["scontrol", "ping"], check=False).exit_code,
+             (0).__eq__, timeout_s=CONTROLLER_S * BUSY)  # fmt: skip
+    assert int(alice.batch({"after": "--hold"})["after"]) == before + 1
+
+
 def _saved_s(cluster: Cluster) -> float:
     """Seconds between the last change of the queue and its last saving; negative while it is not saved."""
     text = cluster.exec("slurmctld", ["stat", "-c", "%Y", "/var/spool/slurmctld/job_state"]).stdout
@@ -232,13 +264,12 @@ def _saved_s(cluster: Cluster) -> float:
 @pytest.mark.parametrize("service", ["slurmdbd", "db"])
 def test_no_record_is_lost_while_accounting_is_away(cluster: Cluster, alice: Person, service: str) -> None:
     """200 jobs end while it is away; sacct has them all afterwards."""
-    docker("kill", cluster.container_name(service))
-    options = "--parsable -o /dev/null --mem=10M --time=5 --array=1-200"
-    job = alice.sh(f"sbatch {options} --wrap true").strip()
-    alice.submitted.append(job)
-    wait_for("200 jobs have ended", lambda: alice.sh(f"squeue -h -r -j {job} -t PD,R,CG | wc -l").strip(), "0".__eq__,
-             timeout_s=240)  # fmt: skip
-    docker("start", cluster.container_name(service))
+    with killed(cluster, service):
+        options = "--parsable -o /dev/null --mem=10M --time=5 --array=1-200"
+        job = alice.sh(f"sbatch {options} --wrap true").strip()
+        alice.submitted.append(job)
+        wait_for("200 jobs have ended", lambda: alice.sh(f"squeue -h -r -j {job} -t PD,R,CG | wc -l").strip(),
+                 "0".__eq__, timeout_s=240)  # fmt: skip
 
     def states() -> dict[str, int]:
         # without --duplicates: 24.11 may leave the start of one task once more, without an end
@@ -258,7 +289,7 @@ def test_all_containers_killed_at_once_come_back_with_queue_homes_and_records(cl
     jobs = submit_two(alice)
     held = list(alice.batch({f"held{number}": "--hold" for number in range(3)}).values())
     wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=30)
-    docker("kill", *(cluster.container_name(service) for service in cluster.services()))
+    kill_all(cluster)
     up(cluster.settings)
     order = cluster.exec("slurmctld", ["squeue", "-h", "-t", "PD", "-S", "i", "-o", "%i"]).stdout.split()
     assert [job for job in order if job in held] == held

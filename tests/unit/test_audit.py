@@ -227,7 +227,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[Reading]:
     """Readings that are played back; the last one stays."""
     readings: list[Reading] = []
     monkeypatch.setattr("time.sleep", lambda _: None)
-    monkeypatch.setattr(audit_module, "read", lambda _: readings.pop(0) if len(readings) > 1 else readings[0])
+    monkeypatch.setattr(audit_module, "read", lambda _, **__: readings.pop(0) if len(readings) > 1 else readings[0])
     return readings
 
 
