@@ -76,8 +76,8 @@ class Chaos:
             finally:
                 self.load.over.set()
                 self.watch.over.set()
+                self._count_load()  # before what may fail
                 self._make_whole()
-                self._count_load()
             for part in parts:
                 part.result()
         self._count_load()
