@@ -13,7 +13,8 @@ NODE = "c2"
 LEAVES = """
 setsid sh -c 'sleep 7654 & sleep 7654 &' > /dev/null 2>&1
 until [ $(pgrep -u $(id -u) -cfx 'sleep 7654') = 2 ]; do sleep 0.1; done
-touch $TMPDIR/there
+mkdir -m 700 /tmp/left /dev/shm/left
+touch /tmp/left/file $TMPDIR/there
 """
 
 
@@ -54,7 +55,9 @@ def test_two_users_on_one_node_do_not_reach_each_other(cluster: Cluster, alice: 
 
 @pytest.mark.parametrize("end", ["by itself", "scancel", "SIGKILL"])
 def test_what_a_job_leaves_running_ends_with_it(cluster: Cluster, alice: Person, end: str) -> None:
-    """What proctrack/linuxproc no longer knows goes too, and another job of the same user stays."""
+    """What proctrack/linuxproc no longer knows goes too; files outside of TMPDIR with the user's last job there."""
+    files = "find /tmp /dev/shm -maxdepth 1 -name left -o -name of-bob | sort"
+    on_node(cluster, "touch /tmp/of-bob; chown bob /tmp/of-bob")
     other = alice.batch({"other": f"-w {NODE}"})["other"]
     alice.wait_seen({other: "RUNNING"})
     wait_on_node(cluster, "ls /tmp/jobs; pgrep -ax sleep | cut -d' ' -f2-", other, "sleep", "600")
@@ -66,3 +69,7 @@ def test_what_a_job_leaves_running_ends_with_it(cluster: Cluster, alice: Person,
     alice.wait_recorded(job)
     wait_on_node(cluster, "ls /tmp/jobs; pgrep -ax sleep | cut -d' ' -f2-", other, "sleep", "600")
     assert alice.job(other).state == "RUNNING"
+    wait_on_node(cluster, files, "/dev/shm/left", "/tmp/left", "/tmp/of-bob")
+    alice.cancel(other)
+    wait_on_node(cluster, files, "/tmp/of-bob")
+    on_node(cluster, "rm /tmp/of-bob")
