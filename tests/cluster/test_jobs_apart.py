@@ -60,14 +60,14 @@ def test_what_a_job_leaves_running_ends_with_it(cluster: Cluster, alice: Person,
     on_node(cluster, "touch /tmp/of-bob; chown bob /tmp/of-bob")
     other = alice.batch({"other": f"-w {NODE}"})["other"]
     alice.wait_seen({other: "RUNNING"})
-    wait_on_node(cluster, "ls /tmp/jobs; pgrep -ax sleep | cut -d' ' -f2-", other, "sleep", "600")
+    wait_on_node(cluster, "ls /tmp/jobs; pgrep -u alice -ax sleep | cut -d' ' -f2-", other, "sleep", "600")
     last = "exit 0" if end == "by itself" else "exec tail -f /dev/null"
     job = alice.batch({"leaves": (f"-w {NODE}", LEAVES + last)})["leaves"]
     if end != "by itself":
         wait_on_node(cluster, f"ls /tmp/jobs/{job}", "there")
         alice.login.run("scancel", *(["--signal=KILL", "--full"] if end == "SIGKILL" else []), job)
     alice.wait_recorded(job)
-    wait_on_node(cluster, "ls /tmp/jobs; pgrep -ax sleep | cut -d' ' -f2-", other, "sleep", "600")
+    wait_on_node(cluster, "ls /tmp/jobs; pgrep -u alice -ax sleep | cut -d' ' -f2-", other, "sleep", "600")
     assert alice.job(other).state == "RUNNING"
     wait_on_node(cluster, files, "/dev/shm/left", "/tmp/left", "/tmp/of-bob")
     alice.cancel(other)
