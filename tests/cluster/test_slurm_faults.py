@@ -101,7 +101,7 @@ def test_a_frozen_node_too(cluster: Cluster, alice: Person) -> None:
         check_failed_over(alice, jobs)
     alice.cancel(jobs["again"])
     wait_idle(cluster)
-    sleepers = ["pgrep", "-xa", "sleep"]
+    sleepers = ["pgrep", "-u", "alice", "-xa", "sleep"]
     wait_for("nothing of the old run is left", lambda: cluster.exec(NODE, sleepers, check=False).stdout, "".__eq__,
              timeout_s=30)  # fmt: skip
 
