@@ -252,6 +252,18 @@ def test_a_job_that_began_just_before_slurmctld_was_killed_runs_again_and_its_no
     wait_idle(cluster)
 
 
+def test_slurmctld_that_is_killed_before_it_saved_all_of_its_state_starts_again(cluster: Cluster, alice: Person) -> None:
+    """Usage is saved minutes after the first start: what is missing then is not to keep it from starting."""
+    waits = alice.batch({"waits": "--hold"})["waits"]
+    save(cluster, waits)
+    folder = "/var/spool/slurmctld"
+    late = [f"{folder}/{name}{old}" for name in ("assoc_usage", "qos_usage") for old in ("", ".old")]
+    cluster.exec("slurmctld", ["rm", "-f", *late])
+    with killed(cluster, "slurmctld"):
+        pass
+    assert alice.job(waits).state == "PENDING"
+
+
 def test_ids_go_on_without_a_gap_when_slurmctld_ends_by_itself(cluster: Cluster, alice: Person) -> None:
     before = int(alice.batch({"before": "--hold"})["before"])
     docker("restart", "--time", "20", cluster.container_name("slurmctld"))
