@@ -252,7 +252,7 @@ def test_a_job_that_began_just_before_slurmctld_was_killed_runs_again_and_its_no
     wait_idle(cluster)
 
 
-def test_slurmctld_that_is_killed_before_it_saved_all_of_its_state_starts_again(cluster: Cluster, alice: Person) -> None:
+def test_slurmctld_killed_before_it_saved_all_of_its_state_starts_again(cluster: Cluster, alice: Person) -> None:
     """Usage is saved minutes after the first start: what is missing then is not to keep it from starting."""
     waits = alice.batch({"waits": "--hold"})["waits"]
     save(cluster, waits)
