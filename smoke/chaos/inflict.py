@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
@@ -56,15 +56,19 @@ HOW: Mapping[str, Callable[[Cluster, str], AbstractContextManager[None]]] = {
 }
 
 
-def inflict(cluster: Cluster, fault: Fault, struck: Callable[[float, float], None]) -> float:
+def inflict(cluster: Cluster, fault: Fault, struck: Callable[[float, float], None],
+            looking: AbstractContextManager[object]) -> float:  # fmt: skip
     """Do one fault, take it away, wait until the lab is whole; return the seconds that this took.
 
-    ``struck`` is told, in seconds since 1970, between which two instants the fault came about. Raises LabError if the
-    lab is not whole within BACK_S, naming what is missing.
+    ``struck`` is told, in seconds since 1970, between which two instants the fault came about. ``looking`` is held while
+    it does: an engine that is starting a command in a container that it freezes may never thaw it. Raises LabError if
+    the lab is not whole within BACK_S, naming what is missing.
     """
-    begun = time.time()
-    with HOW[fault.kind](cluster, fault.target):
-        struck(begun, time.time())
+    with ExitStack() as there:
+        with looking:
+            begun = time.time()
+            there.enter_context(HOW[fault.kind](cluster, fault.target))
+            struck(begun, time.time())
         time.sleep(fault.hold_s)  # how long the fault lasts, not a wait for something
         over = time.monotonic()
     wait_whole(cluster)

@@ -105,7 +105,7 @@ class Chaos:
 
         try:
             with redirect_stdout(io.StringIO()):  # up and down say much, and with --json nothing else may be said
-                seconds = inflict(self.cluster, fault, struck)
+                seconds = inflict(self.cluster, fault, struck, self.watch.looking)
         except LabError as error:
             self._problem(f"{fault}: {error.what}")
             self._make_whole()

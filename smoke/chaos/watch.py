@@ -35,6 +35,8 @@ class Watch:
 
     cluster: Cluster
     over: threading.Event = field(default_factory=threading.Event)
+    #: held while an audit looks into the containers
+    looking: threading.Lock = field(default_factory=threading.Lock)
     audits: int = 0
     #: audits that a fault cut short: a container died under them, or slurmctld was away
     cut_short: int = 0
@@ -44,7 +46,8 @@ class Watch:
         """Look until it is over. Only a GPU that two readings see held twice is a find."""
         while True:
             try:
-                finds, _ = audit(self.cluster, running_only=True)
+                with self.looking:
+                    finds, _ = audit(self.cluster, running_only=True)
                 self.audits += 1
                 self.held_twice += lines(find for find in finds if find.kind == TWICE)
             except (LabError, ValueError):  # ValueError: an answer that ended in the middle
