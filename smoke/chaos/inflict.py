@@ -61,8 +61,8 @@ def inflict(cluster: Cluster, fault: Fault, struck: Callable[[float, float], Non
     """Do one fault, take it away, wait until the lab is whole; return the seconds that this took.
 
     ``struck`` is told, in seconds since 1970, between which two instants the fault came about. ``looking`` is held
-    while it does: an engine that is starting a command in a container that it freezes may never thaw it. Raises LabError if
-    the lab is not whole within BACK_S, naming what is missing.
+    while it does: an engine that is starting a command in a container that it freezes may never thaw it.
+    Raises LabError if the lab is not whole within BACK_S, naming what is missing.
     """
     with ExitStack() as there:
         with looking:

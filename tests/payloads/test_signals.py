@@ -66,6 +66,6 @@ def test_one_that_comes_while_python_starts_waits(after_s: float, tmp_path: Path
         time.sleep(after_s)
         child.send_signal(signal.SIGINT)
         said = child.communicate(timeout=20)[1]
-    # Python itself may end by the signal after all is said, if that came within an exec() of a module: the same to a shell
+    # Python itself may end by the signal after all is said, if that came within an exec(): the same to a shell
     status = 128 - child.returncode if child.returncode < 0 else child.returncode
     assert (status, said) == (130, "error: interrupted\n  next: make check again goes on from here\n")
