@@ -9,7 +9,8 @@ from provisioning.cluster import Cluster
 from provisioning.waiting import wait_for
 from tests.cluster.people import SMALL, Person
 
-SRUN = f"srun {SMALL.replace('--output=/dev/null', '')}"
+#: Quiet: where a job was submitted a moment ago, srun says on standard error that it waits.
+SRUN = f"srun --quiet {SMALL.replace('--output=/dev/null', '')}"
 #: Notes when a step starts and ends, then does nothing for a while.
 NOTED = "bash -c 'echo start $(date +%s.%N) > {0}; sleep 1.5; echo end $(date +%s.%N) >> {0}'"
 #: The first host listens under its own name, the other finds it there.
