@@ -16,6 +16,7 @@ from rich.console import Console
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
+from provisioning.interrupt import EXIT_STATUS
 from smoke.chaos.plan import KINDS, plan
 from smoke.chaos.run import Chaos, Outcome
 from smoke.chaos.verdict import GROWTH, GROWTH_MIB, SAVE_S
@@ -49,7 +50,7 @@ def main(argv: list[str]) -> int:
             console.print(f"{len(faults)} faults from seed {args.seed}")
             Chaos(stage, outcome, console).play(faults)
     except KeyboardInterrupt:
-        status = 130
+        status = EXIT_STATUS
         console.print("interrupted; so far:")
     except LabError as error:
         if not outcome.faults:

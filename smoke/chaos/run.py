@@ -89,9 +89,8 @@ class Chaos:
         self.outcome.judged = True
 
     def _lay_out(self) -> None:
-        folder, payload = self.stage.folder, (PAYLOADS / "stamps.sh").read_text(encoding="utf-8")
-        script = f"install -d -m 1777 {folder}/stamps; cat > {folder}/stamps.sh; chmod 755 {folder}/stamps.sh"
-        self.stage.shell(self.stage.user(), script, stdin=payload)
+        self.stage.shell(self.stage.user(), f"install -d -m 1777 {self.stage.folder}/stamps")
+        self.stage.put(PAYLOADS / "stamps.sh")
 
     # -- faults
 

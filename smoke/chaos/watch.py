@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from provisioning.cluster import Cluster
 from provisioning.errors import LabError
+from provisioning.together import together
 from smoke.audit import audit
 from smoke.audit_find import TWICE, lines
 from smoke.faults import docker
@@ -61,11 +62,10 @@ def census(cluster: Cluster) -> tuple[Census, list[str]]:
     found: Census = {}
     zombies = []
     services = cluster.services()
-    with ThreadPoolExecutor(4) as pool:
-        texts = list(pool.map(lambda service: cluster.exec(service, CENSUS).stdout, services))
-    for service, text in zip(services, texts, strict=True):
+    looks = together(*(partial(cluster.exec, service, CENSUS) for service in services), at_most=4)
+    for service, look in zip(services, looks, strict=True):
         found[service] = Counter()
-        for state, user, name in (line.split(maxsplit=2) for line in text.splitlines()):
+        for state, user, name in (line.split(maxsplit=2) for line in look.stdout.splitlines()):
             if state.startswith("Z"):
                 zombies.append(f"{service}: {name}")
             elif name not in PASSING:
