@@ -36,7 +36,7 @@ from smoke.records import Record
 from smoke.report_bars import timeline
 from smoke.report_timeline import page
 from smoke.scenario import on_stage
-from smoke.slurm import FINAL, HOPELESS
+from smoke.slurm import FINAL, HOPELESS, let_go
 from smoke.stage import COMMENT, Stage
 from smoke.swf import read_swf, users_line
 from smoke.verdict import figure
@@ -211,8 +211,8 @@ def _let_go(stage: Stage) -> list[tuple[str, str, str]]:
             if comment == COMMENT and state not in FINAL]  # fmt: skip
     for job, _, reason in mine:
         if reason == "BeginTime":
-            # refused while its last run is still being cleaned up; the next look tries again
-            stage.operator("scontrol", "update", f"job={job}", "StartTime=now", check=False)
+            # too early while its last run is still being cleaned up; the next look tries again
+            stage.operator(*let_go(job), check=False)
     return mine
 
 

@@ -23,7 +23,7 @@ from smoke.chaos.watch import Census, Watch, census, extra, memory, records, sta
 from smoke.faults import heal
 from smoke.ray import FINAL as RAY_FINAL
 from smoke.ray import RayUser
-from smoke.slurm import FINAL
+from smoke.slurm import FINAL, let_go
 from smoke.stage import PAYLOADS, Stage
 
 #: Bounds after the last fault, in seconds: until all jobs have ended, accounting has it, and no process is left.
@@ -149,7 +149,7 @@ class Chaos:
             waiting = self.stage.operator("squeue", "--noheader", "--states=PD", "--format=%A|%r").stdout.splitlines()
             for job, reason in (row.split("|") for row in waiting):
                 if reason == "BeginTime":
-                    self.stage.operator("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)
+                    self.stage.operator(*let_go(job), check=False)
             return [f"{name} {state}" for name, state in states(self.stage).items()
                     if self.load.mine(name) and state not in FINAL]  # fmt: skip
 

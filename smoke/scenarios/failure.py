@@ -19,6 +19,7 @@ from smoke.clock import Clock
 from smoke.models import failure as model
 from smoke.scenario import Scenario
 from smoke.scenarios import machine
+from smoke.slurm import let_go
 from smoke.stage import Stage
 from smoke.verdict import Prediction
 
@@ -189,8 +190,7 @@ def _again_elsewhere(stage: Stage, name: str, job: str) -> None:
     """An operator lets a requeued job go, which Slurm holds back for two minutes, and unties it from the dead node."""
 
     def started() -> str:
-        # refused, or without effect, while the controller still cleans up the job's last run
-        stage.operator("scontrol", "update", f"job={job}", "ReqNodeList=", "StartTime=now", check=False)
+        stage.operator(*let_go(job, "ReqNodeList="), check=False)
         return "" if len([note for note in stage.notes(name) if note.event == "start"]) > 1 else str(stage.job(job))
 
     wait_for(f"{name} starts again", started, lambda seen: not seen, timeout_s=90, interval_s=1.0, look_at="squeue")

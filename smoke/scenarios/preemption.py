@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,13 +14,14 @@ from smoke.models import preemption as model
 from smoke.records import Note
 from smoke.scenario import Scenario
 from smoke.scenarios import machine
+from smoke.slurm import let_go
 from smoke.stage import Stage
 from smoke.verdict import Prediction
 
-#: The urgent job goes, and the victim's hold with it; refused, and tried again, while the victim is being cleaned up.
+#: The urgent job goes, and the victim's hold with it, as soon as it may; a run's end and its release need two seconds.
 RELEASE = """
 scancel {other}
-for try in 1 2 3 4 5 6 7 8; do scontrol update job={job} StartTime=now && break; sleep 0.2; done
+for try in $(seq 40); do {let_go} && exit; sleep 0.1; done
 """
 
 
@@ -62,8 +64,8 @@ def workload(lab: Lab, clock: Clock) -> Workload:
     cases = (
         Case("checkpoint", saved, halves, 40),
         Case("nothing-saved", model.Job(480), (30, 45, 60), 20),
-        Case("endless", model.Job(120), (48,) * 5, 15, to_the_end=False),
-        Case("endless-cured", model.Job(120, 30, 2), (48,) * 3, 15),
+        Case("endless", model.Job(120), (48,) * 5, 20, to_the_end=False),
+        Case("endless-cured", model.Job(120, 30, 2), (48,) * 3, 20),
     )
     return Workload(clock, room.nodes, room.gpus, cases)
 
@@ -162,7 +164,7 @@ def _play(stage: Stage, case: Case, job: str, user: str, urgent: list[str], lead
         due = stopped.t + stage.clock.real_s(case.wait_min)
         stage.sleep_until(due - start_lead)
         asked = time.time()
-        stage.operator("sh", "-c", RELEASE.format(other=other, job=job))
+        stage.operator("sh", "-c", RELEASE.format(other=other, let_go=shlex.join(let_go(job))))
         again = stage.wait_note(case.name, "start", count=number + 1)
         start_lead = again.t - asked
     if not case.to_the_end:

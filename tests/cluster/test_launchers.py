@@ -14,7 +14,7 @@ import pytest
 
 from provisioning.cluster import Cluster, run_local
 from provisioning.waiting import wait_for
-from smoke.slurm import FINAL, Slurm
+from smoke.slurm import FINAL, Slurm, let_go
 
 #: submitit needs nothing else; it goes where a user would put it, beside the lab's own packages.
 WHEELS = ("submitit==1.5.4", "cloudpickle==3.1.3", "typing_extensions==4.16.0")
@@ -139,7 +139,7 @@ def test_submitit(cluster: Cluster, submitit: Slurm) -> None:
 def start_now(cluster: Cluster, alice: Slurm, job_id: str) -> bool:
     """Slurm holds a requeued job back for two minutes; an operator may start it at once."""
     if alice.job(job_id).reason == "BeginTime":
-        cluster.exec("slurmctld", ["scontrol", "update", f"jobid={job_id}", "StartTime=now"], check=False)
+        cluster.exec("slurmctld", let_go(job_id), check=False)
     return alice.job(job_id).state in {"RUNNING", "COMPLETED"}
 
 

@@ -26,9 +26,11 @@ touch {out}.ready
 bash -c 'until [ -s {seen} ]; do sleep 0.2; done; sleep 2; echo foreground over >> {out}'
 echo over >> {out}
 """
+# A loop, not "sleep 300 & wait": the signal ends a step's children too, perhaps before the shell itself hears it.
 STEP = """
 trap 'echo batch USR1 >> {out}' USR1
-srun bash -c 'trap "echo step USR1 >> {out}; exit 0" USR1; touch {out}.ready; sleep 300 & wait'
+srun bash -c 'trap "echo step USR1 >> {out}; exit 0" USR1; touch {out}.ready
+              while :; do sleep 0.1; done'
 echo over >> {out}
 """
 # $EPOCHSECONDS, not date: the signals end the children too. It is bash's, and --wrap gives a script to sh.
