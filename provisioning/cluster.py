@@ -35,7 +35,7 @@ COMPOSE_FILE = "compose.yaml"
 #: At Ctrl-C a command that has begun may come to its end within so many seconds: half of what changes a lab is worse.
 END_S, CHANGE_END_S = 5.0, 90.0
 #: Services that every lab has; nodes and Ray workers come from the YAML.
-FIXED_SERVICES = ("db", "slurmdbd", "slurmctld", "login", "ray-head")
+FIXED_SERVICES = ("db", "slurmdbd", "slurmctld", "absent", "login", "ray-head")
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,11 @@ class Slurm:
     kill_wait: int = param("int", 5, bounds=(0, MAX16), slurm="KillWait", help="seconds between SIGTERM and SIGKILL")
     min_job_age: int = param("int", 3600, slurm="MinJobAge", help="seconds a finished job is remembered by slurmctld")
     slurmd_timeout: int = param(
-        "int", 30, bounds=(0, MAX16), slurm="SlurmdTimeout", help="silent for so long (s), a node is DOWN"
+        "int", 45, bounds=(0, MAX16), slurm="SlurmdTimeout", help="silent for so long (s), a node is DOWN"
+    )
+    # slurmctld waits twice as long for a frozen node, and only then heeds the answers of the others it asked with it
+    message_timeout: int = param(
+        "int", 5, bounds=(1, 100), slurm="MessageTimeout", help="seconds after which a message counts as lost"
     )
     inactive_limit: int = param(
         "int", 120, bounds=(0, MAX16), slurm="InactiveLimit", help="seconds until a silent srun or salloc is ended"

@@ -10,7 +10,7 @@ from provisioning.lab import Nodes
 
 MAX_NODES, MAX_GPUS = 64, 64
 HOST = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"
-RESERVED = {"db", "slurmdbd", "slurmctld", "login", "ray-head", "localhost", "default", "all"}
+RESERVED = {"db", "slurmdbd", "slurmctld", "absent", "login", "ray-head", "localhost", "default", "all"}
 #: Parameters that would take the node away from the container that stands for it.
 FIXED = ("NodeName", "NodeAddr", "NodeHostname", "BcastAddr", "Port", "State", "Reason", "Procs")
 

@@ -1,4 +1,7 @@
-"""The Compose services that follow from the YAML: a node each, a Ray worker each, and the Ray head's resources."""
+"""The Compose services that follow from the YAML: a node each, a Ray worker each, the Ray head's resources.
+
+And the names under which a container stands in for nodes that do not run.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +57,10 @@ def compose_yaml(lab: Lab) -> str:
                 "hostname": name,
                 "environment": {"LAB_GPU_DEVICES": str(gpu_devices(nodes))},
             }
+    services["absent"] = {
+        "environment": {"LAB_NODES": ",".join(nodes.name for nodes in lab.nodes)},
+        "networks": {"lab": {"aliases": [f"{name}.absent" for name in node_names(lab)]}},
+    }
     services["ray-head"] = {"environment": ray_environment(lab.ray.head)}
     for name in ray_worker_names(lab):
         services[name] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from smoke.verdict import Prediction
 
 #: The lab's settings of Ray's health check (compose/), with a moment for a busy laptop.
 RAY_PERIOD_S, RAY_TIMEOUT_S, RAY_FAILURES = 0.5, 1.5, 3
+#: SlurmdTimeout while the scenario runs: a third of it and the whole is what one waits here.
+TIMEOUT_S = 20
 #: Seconds that a kill and its bookkeeping take on a busy laptop.
 LATE_S = 6.0
 #: How long a killed container may take until its daemon is back in service.
@@ -60,7 +62,7 @@ def workload(lab: Lab, clock: Clock) -> Workload:
         raise LabError("the scenario needs two Ray workers with four GPUs", "LAB=default")
     if not lab.slurm.slurmd_timeout:
         raise LabError("with slurmd_timeout 0 Slurm never notices a dead node", "LAB=default")
-    return Workload(clock, room.nodes, "ray-worker-1", lab.slurm.slurmd_timeout, 60, 35, 10, 8)
+    return Workload(clock, room.nodes, "ray-worker-1", min(lab.slurm.slurmd_timeout, TIMEOUT_S), 60, 35, 10, 8)
 
 
 def predict(lab: Lab, work: Workload) -> list[Prediction]:  # noqa: ARG001 - every scenario's signature
@@ -88,8 +90,8 @@ def predict(lab: Lab, work: Workload) -> list[Prediction]:  # noqa: ARG001 - eve
         Prediction.exact("Slurm: job with --no-requeue: it runs again", 0),
         Prediction.exact("Slurm: job on another node: it is disturbed", 0),
         Prediction.exact("Ray in a job: processes that it leaves on its healthy node", 0),
-        Prediction("Ray in a job: progress at its restart", saved, saved, saved + work.checkpoint_min, "min",
-                   "its driver saves too, and starts again with the job"),
+        Prediction("Ray in a job: progress at its restart", saved, saved, saved + 2 * work.checkpoint_min, "min",
+                   "its driver saves too, and starts again with the job; it begins seconds before the others"),
         Prediction("Ray: the node is dead after", RAY_PERIOD_S, 0, ray_latest, "s", ray_why),
         Prediction.exact("Ray: the task runs again on another node", 1),
         Prediction("Ray: task: GPU time lost", lost(RAY_PERIOD_S), work.death_min - late_min,
@@ -103,6 +105,8 @@ def predict(lab: Lab, work: Workload) -> list[Prediction]:  # noqa: ARG001 - eve
 
 def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
     """Both deaths at the same time: the two sets of nodes have nothing to do with each other."""
+    lab = stage.cluster.lab
+    stage.reshape(replace(lab, slurm=replace(lab.slurm, slurmd_timeout=work.timeout_s)))
     slurm, ray = stage.parallel(partial(_slurm, stage, work), partial(_ray, stage, work))
     return {**slurm, **ray}
 
@@ -151,13 +155,13 @@ def _slurm(stage: Stage, work: Workload) -> dict[str, float]:
     again = {"two-nodes": jobs[0], "saving": jobs[1], "ray-inside": ray}
     for name, number in again.items():
         _again_elsewhere(stage, name, number)
+    _node_back(stage, dies)
     for name in (*again, "beside"):
         stage.wait_note(name, "end", timeout_s=stage.clock.real_s(work.work_min) + 60)
     records = stage.sacct(jobs)
     failed = [one for one in records if one.state == "NODE_FAIL"]
     whole = next((one for one in failed if one.name == "two-nodes"), None)
     starts = {name: [note for note in stage.notes(name) if note.event == "start"] for name in names}
-    _node_back(stage, dies)
     return {
         "Slurm: the node is DOWN after": max(one.end for one in failed) - died,
         "Slurm: jobs of the node that end in NODE_FAIL": len({one.job for one in failed}),
@@ -272,7 +276,7 @@ SCENARIO = Scenario(
     lesson="""Both start lost work again; neither brings back what it had not saved. Slurm's unit is the job: a job of
     two nodes loses the healthy half too, and holds all its GPUs until SlurmdTimeout is over. Ray's unit is the
     task or the actor: the rest of the program goes on. Checkpoints turn hours into minutes in both.""",
-    scale_s=0.3,
+    scale_s=0.2,
     workload=workload,
     predict=predict,
     measure=measure,

@@ -21,7 +21,7 @@ from tests.cluster.people import Person
 
 pytestmark = pytest.mark.slow
 
-NODE = "c3"
+NODE, OTHER = "c3", "c4"
 #: Promised for a node that is back: idle within so many seconds; and for slurmctld to answer again.
 IDLE_S, CONTROLLER_S = 30, 10
 #: A busy machine may need so many times that.
@@ -43,32 +43,42 @@ def wait_idle(cluster: Cluster, node: str = NODE) -> float:
 
 
 def wait_noticed(cluster: Cluster, node: str = NODE) -> None:
-    """Wait until slurmctld calls a silent node DOWN; it must answer quickly all the while."""
+    """Wait until slurmctld calls a silent node DOWN; it must answer quickly all the while, and call no other so."""
     slowest = 0.0
 
     def ask() -> str:
         nonlocal slowest
         begun = time.monotonic()
-        now = state(cluster, node)
+        states = node_states(cluster)
         slowest = max(slowest, time.monotonic() - begun)
-        return now
+        assert not [str(now) for name, now in states.items() if name != node and now.state == "down"]
+        return str(states[node])
 
     bound = cluster.lab.slurm.slurmd_timeout * 1.7 + 30
     wait_for(f"{node} down", ask, lambda text: text.startswith(f"{node} down"), timeout_s=bound)
     assert slowest < ANSWER_S * BUSY, f"an answer took {slowest:.1f} s"
 
 
-def submit_two(person: Person) -> dict[str, str]:
-    """One job that may be requeued and one that may not, both on the node."""
-    jobs = person.batch({"again": f"-w {NODE} --requeue", "once": f"-w {NODE} --no-requeue"})
+def submit(person: Person) -> dict[str, str]:
+    """On the node one that may be requeued, one that may not, one with a step on another node too; and one elsewhere.
+
+    slurmctld tells the srun of such a step that a node has failed, and looks up the name of the node where it ran.
+    """
+    jobs = person.batch({"again": f"-w {NODE} --requeue", "once": f"-w {NODE} --no-requeue",
+                         "gang": (f"-w {NODE},{OTHER} -N2 --no-requeue", "srun sleep 3600"),
+                         "beside": "-w c1"})  # fmt: skip
     person.wait_seen(dict.fromkeys(jobs.values(), "RUNNING"))
+    wait_for("the step", lambda: person.sh("squeue --noheader --steps --format=%i").split(),
+             lambda ids: f"{jobs['gang']}.0" in ids, timeout_s=30)  # fmt: skip
     return jobs
 
 
 def check_failed_over(person: Person, jobs: dict[str, str]) -> None:
-    """NODE_FAIL for both; the one that may goes back into the queue."""
-    again, once = jobs["again"], jobs["once"]
-    assert person.wait_recorded(once, {"NODE_FAIL"})["State"] == "NODE_FAIL"
+    """NODE_FAIL for all; the one that may goes back into the queue."""
+    again = jobs["again"]
+    assert person.job(jobs["beside"]).state == "RUNNING"
+    for name in ("once", "gang"):
+        assert person.wait_recorded(jobs[name], {"NODE_FAIL"})["State"] == "NODE_FAIL"
     wait_for("the first run's record", lambda: person.sacct(again)[0]["State"], "NODE_FAIL".__eq__, timeout_s=20)
     assert person.job(again).state == "PENDING"
     assert person.job(again).fields["Restarts"] == "1"
@@ -87,7 +97,7 @@ def whole(cluster: Cluster) -> Iterator[None]:
 
 
 def test_a_killed_node_fails_its_jobs_and_is_idle_soon_after_its_return(cluster: Cluster, alice: Person) -> None:
-    jobs = submit_two(alice)
+    jobs = submit(alice)
     with killed(cluster, NODE):
         wait_noticed(cluster)
         check_failed_over(alice, jobs)
@@ -95,7 +105,7 @@ def test_a_killed_node_fails_its_jobs_and_is_idle_soon_after_its_return(cluster:
 
 
 def test_a_frozen_node_too(cluster: Cluster, alice: Person) -> None:
-    jobs = submit_two(alice)
+    jobs = submit(alice)
     with frozen(cluster, NODE):
         wait_noticed(cluster)
         check_failed_over(alice, jobs)
@@ -107,7 +117,7 @@ def test_a_frozen_node_too(cluster: Cluster, alice: Person) -> None:
 
 
 def test_a_node_whose_network_was_cut_too(cluster: Cluster, alice: Person) -> None:
-    jobs = submit_two(alice)
+    jobs = submit(alice)
     with cut_off(cluster, NODE):
         wait_noticed(cluster)
         check_failed_over(alice, jobs)
@@ -131,7 +141,7 @@ def test_a_node_that_was_started_again_at_once_fails_its_jobs_and_keeps_a_drain(
     cluster: Cluster, alice: Person
 ) -> None:
     """Before slurmctld has noticed anything: it must not go on believing in jobs that have gone with the container."""
-    jobs = submit_two(alice)
+    jobs = submit(alice)
     cluster.exec("slurmctld", ["scontrol", "update", f"NodeName={NODE}", "State=DRAIN", "Reason=mend the fan"])
     docker("restart", "--time", "0", cluster.container_name(NODE))
     begun = time.monotonic()
@@ -307,7 +317,7 @@ def test_all_containers_killed_at_once_come_back_with_queue_homes_and_records(cl
     """As when the host loses its power: what waited waits, what ran is requeued or failed as it asked, in order."""
     done = alice.batch({"done": ("", "echo kept > ~/kept")})["done"]
     assert alice.wait_recorded(done)["State"] == "COMPLETED"
-    jobs = submit_two(alice)
+    jobs = submit(alice)
     held = list(alice.batch({f"held{number}": "--hold" for number in range(3)}).values())
     wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=30)
     kill_all(cluster)

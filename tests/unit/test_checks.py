@@ -230,6 +230,8 @@ def test_checks_can_be_asked_without_a_file() -> None:
         (PREEMPT, slurm("preempt_type: preempt/partition_prio"), "qos[2].preempt: has no effect with preempt/partition_prio"),
         (PREEMPT, slurm("scheduler_parameters: {requeue_delay: 5}"), "requeue_delay: only Slurm 26.05 knows it"),
         (PREEMPT, slurm("extra: {GetEnvTimeout: 5}"), "slurm.extra.GetEnvTimeout: only Slurm 24.11 knows it"),
+        (PREEMPT, slurm("slurmd_timeout: 30"), "30 s is short beside message_timeout 5 s: a frozen node may take healthy"),
+        (PREEMPT, slurm("message_timeout: 10"), "a frozen node may take healthy ones with it; 64 s is enough"),
         (PARTITION, partition("extra: {Exclusive: USER}"), "partitions[0].extra.Exclusive: only Slurm 26.05 knows it"),
     ],
 )  # fmt: skip
