@@ -107,35 +107,42 @@ def measure(stage: Stage, work: Workload) -> Mapping[str, float]:
     """Both deaths at the same time: the two sets of nodes have nothing to do with each other."""
     lab = stage.cluster.lab
     stage.reshape(replace(lab, slurm=replace(lab.slurm, slurmd_timeout=work.timeout_s)))
-    slurm, ray = stage.parallel(partial(_slurm, stage, work), partial(_ray, stage, work))
+    # a Ray in a job needs longer than all others to start, and the whole laptop: they follow when its work has begun
+    inside = _ray_inside(stage, work)
+    slurm, ray = stage.parallel(partial(_slurm, stage, work, inside), partial(_ray, stage, work))
     return {**slurm, **ray}
 
 
-def _slurm(stage: Stage, work: Workload) -> dict[str, float]:
-    user, lab, (dies, other) = stage.user(), stage.cluster.lab, work.nodes[:2]
-    payload = [f"--work={work.work_min}"]
-    saves = [f"--checkpoint-every={work.checkpoint_min}", f"--state={stage.folder}/saving.json"]
-    half = work.gang_gpus // 2
+def _job(
+    stage: Stage, work: Workload, name: str, gpus: int, nodes: str, *more: str,
+    extra: tuple[str, ...] = (), inside: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """The command of one job on these nodes; ``more`` are options of its payload."""
+    chosen = [*machine.options(stage.cluster.lab, stage.user(), gpus), f"--nodelist={nodes}", "--requeue", *extra]
+    return stage.command(name, chosen, [f"--work={work.work_min}", *more], inside)
 
-    def job(
-        name: str, gpus: int, nodes: str, *more: str, extra: tuple[str, ...] = (), inside: Sequence[str] = ()
-    ) -> str:
-        chosen = [*machine.options(lab, user, gpus), f"--nodelist={nodes}", "--requeue", *extra]
-        return stage.command(name, chosen, [*payload, *more], inside)
 
-    # a Ray needs longer than the others to start: it is first, and they follow when its work has begun
+def _saves(stage: Stage, work: Workload, name: str) -> list[str]:
+    return [f"--checkpoint-every={work.checkpoint_min}", f"--state={stage.folder}/{name}.json"]
+
+
+def _ray_inside(stage: Stage, work: Workload) -> str:
+    """Start a job with a Ray of its own on both nodes; return its number when its work has begun."""
     script, driver = map(stage.put, INSIDE)
-    [ray] = stage.submit(
-        user,
-        job("ray-inside", 1, f"{dies},{other}", f"--checkpoint-every={work.checkpoint_min}",
-            f"--state={stage.folder}/inside.json", extra=("--nodes=2", "--mem=1G"),
-            inside=(script, "python3", driver)),
-    )  # fmt: skip
+    command = _job(stage, work, "ray-inside", 1, ",".join(work.nodes[:2]), *_saves(stage, work, "inside"),
+                   extra=("--nodes=2", "--mem=1G"), inside=(script, "python3", driver))  # fmt: skip
+    [job] = stage.submit(stage.user(), command)
     stage.wait_note("ray-inside", "start", timeout_s=RAY_START_S)
+    return job
+
+
+def _slurm(stage: Stage, work: Workload, ray: str) -> dict[str, float]:
+    dies, other = work.nodes[:2]
+    job = partial(_job, stage, work)
     jobs = stage.submit(
-        user,
-        job("two-nodes", half, f"{dies},{other}", extra=("--nodes=2",)),
-        job("saving", 1, dies, *saves),
+        stage.user(),
+        job("two-nodes", work.gang_gpus // 2, f"{dies},{other}", extra=("--nodes=2",)),
+        job("saving", 1, dies, *_saves(stage, work, "saving")),
         job("once", 1, dies, extra=("--no-requeue",)),
         job("beside", 1, other),
     )
