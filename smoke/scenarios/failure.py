@@ -26,7 +26,7 @@ from smoke.verdict import Prediction
 #: The lab's settings of Ray's health check (compose/), with a moment for a busy laptop.
 RAY_PERIOD_S, RAY_TIMEOUT_S, RAY_FAILURES = 0.5, 1.5, 3
 #: SlurmdTimeout while the scenario runs: a third of it and the whole is what one waits here.
-TIMEOUT_S = 20
+TIMEOUT_S = 15
 #: Seconds that a kill and its bookkeeping take on a busy laptop.
 LATE_S = 6.0
 #: How long a killed container may take until its daemon is back in service.

@@ -97,7 +97,7 @@ def test_padded_limits_cost_the_gang_more_at_every_scale(lab: Lab) -> None:
 
 def test_failure_follows_the_scenario_s_time_out_or_a_shorter_one_of_the_lab(lab: Lab) -> None:
     quick = dataclasses.replace(lab, slurm=dataclasses.replace(lab.slurm, slurmd_timeout=12))
-    assert predicted(lab, "failure")["Slurm: the node is DOWN after"].predicted == pytest.approx(20 * 7 / 6)
+    assert predicted(lab, "failure")["Slurm: the node is DOWN after"].predicted == pytest.approx(15 * 7 / 6)
     assert predicted(quick, "failure")["Slurm: the node is DOWN after"].predicted == 14
     never = dataclasses.replace(lab, slurm=dataclasses.replace(lab.slurm, slurmd_timeout=0))
     with pytest.raises(LabError, match="never notices"):
