@@ -13,8 +13,11 @@ from provisioning.errors import LabError
 
 
 def get(cluster: Cluster, path: str, *, timeout_s: float = 5) -> Any:
-    """The JSON answer of one GET request. Raises LabError if there is none."""
-    return _ask(cluster, path, None, timeout_s)
+    """The JSON answer of one GET request. Raises LabError if there is none.
+
+    Without nocache=1 the dashboard may say again what it told the last one who asked, however long ago.
+    """
+    return _ask(cluster, f"{path}{'&' if '?' in path else '?'}nocache=1", None, timeout_s)
 
 
 def post(cluster: Cluster, path: str, body: Any, *, timeout_s: float = 5) -> Any:

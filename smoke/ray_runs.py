@@ -1,7 +1,8 @@
 """Which task or actor of the standing Ray held how many GPUs of which node, from when to when.
 
-Follows Ray's state API (``/api/v0/tasks``) and its dashboard's list of actors (``/logical/actors``). The head remembers
-tasks as long as its process lives, and tells of 10,000 at a time; it knows how many GPUs, not which.
+Follows Ray's state API (``/api/v0/tasks``, ``/api/v0/nodes``) and its dashboard's list of actors
+(``/logical/actors``). The head remembers tasks as long as its process lives, and tells of 10,000 at a time; it knows
+how many GPUs, not which.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from provisioning.render.gres_conf import gpus_by_node
 LIMIT = 10_000
 TIMEOUT_S = 30
 TASKS = f"/api/v0/tasks?detail=1&limit={LIMIT}&filter_keys=type&filter_predicates=%3D&filter_values=NORMAL_TASK"
+NODES = f"/api/v0/nodes?limit={LIMIT}"
 #: What a run is called that has not ended, and how those that have are called.
 STATES = {"RUNNING": "RUNNING", "ALIVE": "RUNNING", "FINISHED": "COMPLETED", "DEAD": "COMPLETED"}
 
@@ -68,8 +70,9 @@ def ray_runs(cluster: Cluster, since: float) -> list[dict[str, Any]]:
 
     ``end`` is 0 while it runs. Raises LabError if the dashboard does not answer.
     """
-    summary = ray_api.get(cluster, "/nodes?view=summary", timeout_s=TIMEOUT_S)["data"]["summary"]
-    nodes = {one["raylet"]["nodeId"]: one.get("hostname") or one["raylet"]["nodeManagerHostname"] for one in summary}
+    # the dashboard's own list of nodes forgets the names of the dead
+    known = ray_api.get(cluster, NODES, timeout_s=TIMEOUT_S)["data"]["result"]["result"]
+    nodes = {one["node_id"]: one["node_name"] for one in known}
     tasks = ray_api.get(cluster, TASKS, timeout_s=TIMEOUT_S)["data"]["result"]["result"]
     actors = ray_api.get(cluster, "/logical/actors", timeout_s=TIMEOUT_S)["data"]["actors"]
     runs = [*task_runs(tasks, nodes), *actor_runs(actors.values(), nodes)]

@@ -66,8 +66,11 @@ def label(name: str) -> str:
 
 
 def lost_since(run: Mapping[str, Any], notes: Iterable[Mapping[str, Any]]) -> float | None:
-    """The second from which on a preempted run's work was lost: its last checkpoint, or its start."""
-    if run["state"] != "PREEMPTED":
+    """The second from which on a run's work was lost, if others ended it: its last checkpoint, or its start.
+
+    Of Ray's tasks, those that failed: Ray does not say whose fault it was.
+    """
+    if run["state"] not in ("PREEMPTED", "NODE_FAIL") and (run["state"], run["user"]) != ("FAILED", "ray"):
         return None
     inside: list[float] = [note["t"] for note in notes if note["job"] == run["job"] and note["event"] == "checkpoint"
               and run["start"] - 1 <= note["t"] <= run["end"] + 1]  # fmt: skip

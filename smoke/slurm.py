@@ -26,13 +26,14 @@ HOPELESS = frozenset({"AccountNotAllowed", "BadConstraints", "DependencyNeverSat
                       "PartitionTimeLimit", "QOSNotAllowed", "launch_failed_requeued_held"})  # fmt: skip
 #: Lets a requeued job start at once, which 24.11 holds back for two minutes; "$@" may be more changes of the job.
 #: A requeue is a new submission, and slurmd compares whole seconds: what starts in the second in which its last run was
-#: ended there fails with "Job credential revoked". Refused too while that run is cleaned up. Fails then: try again.
+#: ended there fails with "Job credential revoked". While that run is cleaned up, a change of the job would take the
+#: start from that run's record. Fails then: try again.
 LET_GO = """
 job=$1; shift
 SLURM_TIME_FORMAT=%s squeue --noheader --job="$job" --format="%T %V" | {
     read -r state requeued
     test "$state" = RUNNING ||
-    { test "$(date +%s)" -gt "$requeued" && scontrol update job="$job" StartTime=now "$@"; }
+    { test "$state" = PENDING && test "$(date +%s)" -gt "$requeued" && scontrol update job="$job" StartTime=now "$@"; }
 }
 """
 SACCT_FIELDS = (

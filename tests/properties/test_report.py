@@ -57,6 +57,17 @@ def test_records_that_overlap_by_a_rounded_second_make_no_gpu_more() -> None:
     assert len(chart.lanes) == 2 and sorted(bar.gpu for bar in chart.bars) == [0, 0, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("state", "user", "lost"),
+    [("NODE_FAIL", "alice", 2), ("FAILED", "ray", 2), ("FAILED", "alice", None), ("COMPLETED", "ray", None)],
+)
+def test_what_a_dead_node_held_is_lost_and_what_failed_by_itself_is_not(
+    state: str, user: str, lost: float | None
+) -> None:
+    (bar,) = timeline([{**run("1", 102, 110, gpus=1, state=state), "user": user}], [], {"c1": 2}).bars
+    assert bar.lost_from == lost
+
+
 def test_lost_work_begins_at_the_last_checkpoint() -> None:
     runs = [run("1", 100, 110, state="PREEMPTED"), run("1", 115, 120)]
     notes = [{"job": "1", "event": "checkpoint", "t": 106.0}]

@@ -8,7 +8,7 @@ import pytest
 
 from smoke import ray_runs
 
-NODES = {"data": {"summary": [{"hostname": "ray-worker-1", "raylet": {"nodeId": "n1"}}]}}
+NODES = {"data": {"result": {"result": [{"node_id": "n1", "node_name": "ray-worker-1", "state": "DEAD"}]}}}
 
 
 def task(number: int, **other: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ ACTOR = {"actorId": "a1", "actorClass": "Server", "name": "", "state": "DEAD", "
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the dashboard answers, by the start of the path."""
-    found: dict[str, Any] = {"/nodes": NODES, "/api/v0/tasks": {"data": {"result": {"result": []}}},
+    found: dict[str, Any] = {"/api/v0/nodes": NODES, "/api/v0/tasks": {"data": {"result": {"result": []}}},
                              "/logical/actors": {"data": {"actors": {}}}}  # fmt: skip
     monkeypatch.setattr("provisioning.ray_api.get", lambda _, path, **__: found[path.partition("?")[0]])
     return found
