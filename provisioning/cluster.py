@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -312,14 +313,21 @@ def list_containers(project: str) -> dict[str, Container]:
 def remove_containers(names: Iterable[str], grace_s: int = 15) -> None:
     """Stop containers within their grace and remove them, with the volumes that have no name, such as that of /tmp.
 
-    Compose keeps those, and nobody finds them again. Raises LabError if a container is left.
+    Compose keeps those, and nobody finds them again. It also hands them on to the container that replaces another, by
+    their numbers: the engine then no longer takes them for nameless. Raises LabError if something is left.
     """
     if not (found := list(names)):
         return
+    mounts = run_local(["docker", "inspect", "-f", "{{range .Mounts}}{{.Name}} {{end}}", *found], timeout_s=30)
+    nameless = [name for name in mounts.stdout.split() if re.fullmatch("[0-9a-f]{64}", name)]
     run_local(["docker", "stop", "--time", str(grace_s), *found], timeout_s=180, end_s=CHANGE_END_S)
     removed = run_local(["docker", "rm", "--force", "--volumes", *found], timeout_s=120, end_s=CHANGE_END_S)
     if removed.exit_code:
         raise LabError(f"containers are left: {removed.last_lines}", "the same command again")
+    if nameless:
+        removed = run_local(["docker", "volume", "rm", "--force", *nameless], timeout_s=120, end_s=CHANGE_END_S)
+    if removed.exit_code:
+        raise LabError(f"volumes are left: {removed.last_lines}", "docker volume prune")
 
 
 def _connect_once() -> None:

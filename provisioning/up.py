@@ -91,7 +91,8 @@ def up(settings: Settings) -> int:
             progress.say("containers", f"starting {len(missing)}" if missing else f"removing {', '.join(surplus)}")
             if not complete:
                 start_accounting_first(cluster, progress, READY_TIMEOUT_S)
-            cluster.compose("up", "--detach", "--no-build", "--remove-orphans")
+            cluster.remove(surplus)
+            cluster.compose("up", "--detach", "--no-build")
             progress.say("containers", "started")
         wait_ready(cluster, progress, timeout_s=READY_TIMEOUT_S, accounting=not complete)
         if not complete:

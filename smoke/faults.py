@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from provisioning.cluster import Cluster, run_local
+from provisioning.cluster import Cluster, remove_containers, run_local
 from provisioning.errors import LabError
 from provisioning.up import up
 
@@ -74,7 +74,7 @@ def removed(cluster: Cluster, service: str) -> Iterator[None]:
     [network] = networks_of(cluster, service)
     name = cluster.container_name(service)
     image = docker("inspect", "-f", "{{.Config.Image}}", name).strip()
-    docker("rm", "--force", "--volumes", name)
+    remove_containers([name], grace_s=0)
     label = f"lab.squatter={cluster.settings.project}"
     squatter = docker("run", "--rm", "--detach", "--label", label, "--network", network, image, "sleep", "600").strip()
     try:

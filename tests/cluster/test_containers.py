@@ -192,7 +192,8 @@ def test_temporary_files_are_on_disk_and_may_be_programs(cluster: Cluster, alice
 
 
 def test_no_volume_is_left_of_what_is_removed(cluster: Cluster) -> None:
-    """A volume without a name, such as that of /tmp, goes with its container."""
+    """A volume without a name, such as that of /tmp, goes with its container, also with one that has inherited it."""
+    cluster.compose("up", "--detach", "--no-build", "--no-deps", "--force-recreate", "ray-worker-1")
     record = cluster.inspect()["ray-worker-1"]
     nameless = {mount["Name"] for mount in record["Mounts"] if mount["Destination"] in ("/tmp", "/var/lib/ray")}
     assert len(nameless) == 2

@@ -72,6 +72,7 @@ def test_every_kind_is_taken_away_again_whatever_happens_meanwhile(monkeypatch: 
         kill=lambda _: said.append("kill"), start=lambda _: said.append("start"),
     )  # fmt: skip
     monkeypatch.setattr("smoke.faults.docker", docker)
+    monkeypatch.setattr("smoke.faults.remove_containers", lambda *_, **__: said.append("rm"))
     for module in ("smoke.faults", "smoke.chaos.inflict"):
         monkeypatch.setattr(f"{module}.up", lambda _: said.append("up"))
     monkeypatch.setattr("smoke.chaos.inflict.down", lambda _: said.append("down"))
