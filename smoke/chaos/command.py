@@ -83,6 +83,7 @@ SAID = {
     "ray_jobs": "Ray jobs accepted",
     "ray_succeeded": "Ray jobs that succeeded",
     "ray_failed": "Ray jobs that failed with what they ran on",
+    "ray_unbegun": "Ray jobs that a killed head had not begun",
     "losses": "losses",
     "held_twice": "GPUs held twice",
     "nodes_lost": "nodes lost",

@@ -28,6 +28,8 @@ from smoke.stage import PAYLOADS, Stage
 
 #: Bounds after the last fault, in seconds: until all jobs have ended, accounting has it, and no process is left.
 DRAIN_S, RECORDED_S, GONE_S = 300, 60, 120
+#: A Ray job for which there is room begins sooner.
+UNBEGUN_S = 120
 
 
 @dataclass
@@ -160,17 +162,23 @@ class Chaos:
         user = RayUser(self.cluster, self.load.users[0], "")
 
         def known() -> dict[str, str]:
-            return {row["submission_id"]: row["status"] for row in user.rest("/api/jobs/")
-                    if self.load.mine(row["submission_id"] or "")}  # fmt: skip
+            """A job that a killed head had accepted and not begun is queued, until Ray gives it up after 15 minutes."""
+            found = {}
+            for row in user.rest("/api/jobs/"):
+                if self.load.mine(row["submission_id"] or ""):
+                    waits = row["status"] == "PENDING" and time.time() - row["start_time"] / 1000 > UNBEGUN_S
+                    found[row["submission_id"]] = "UNBEGUN" if waits else row["status"]
+            return found
 
         def left() -> list[str]:
             now = known()
             accepted = {one.name: "unknown to Ray" for one in self.load.ray_jobs if one.job}
-            return [f"{name} {state}" for name, state in (accepted | now).items() if state not in RAY_FINAL]
+            return [f"{name} {state}" for name, state in (accepted | now).items()
+                    if state not in {*RAY_FINAL, "UNBEGUN"}]  # fmt: skip
 
         self._bounded("Ray jobs", left, DRAIN_S)
         ended = Counter(known().values())
-        self.outcome.counts |= {f"ray_{state.lower()}": ended[state] for state in sorted(RAY_FINAL)}
+        self.outcome.counts |= {f"ray_{state.lower()}": ended[state] for state in sorted({*RAY_FINAL, "UNBEGUN"})}
 
     def _judge_jobs(self) -> None:
         """Submissions against records; slurmctld may still be handing some over."""
