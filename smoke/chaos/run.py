@@ -63,6 +63,7 @@ class Chaos:
         self.watch = Watch(self.cluster)
         #: between which instants slurmctld was killed, in seconds since 1970
         self.kills: list[tuple[float, float]] = []
+        self.forgotten: list[str] = []
 
     def play(self, faults: Sequence[Fault]) -> None:
         """Faults under load, then the judgement. After an error and after Ctrl-C the lab is whole, and counted."""
@@ -190,12 +191,13 @@ class Chaos:
             return found.problems
 
         self._bounded("records", left, RECORDED_S)
+        self.forgotten = found.forgotten
         self.outcome.counts |= {"ended": len(found.ended), "queued": len(found.queued), "losses": len(found.lost),
                                 "forgotten": len(found.forgotten), "ended_again": len(found.ended_again)}  # fmt: skip
 
     def _judge_gpus(self) -> None:
         seen = runs(stamps(self.stage))
-        twice = [*self.watch.held_twice, *overlaps(seen)]
+        twice = [*self.watch.held_twice, *overlaps(seen, self.forgotten)]
         for row in twice:
             self._problem(f"held twice: {row}")
         self.outcome.counts |= {"runs": len(seen), "ran_again": len(ran_again(seen)), "held_twice": len(twice)}

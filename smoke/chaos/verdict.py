@@ -77,14 +77,21 @@ def _unsaved(instant: float, kills: Sequence[Span]) -> bool:
 
 
 def final(rows: Sequence[Row]) -> list[Row]:
-    """The records of ends after which the job did not go back into the queue, in order."""
+    """The records of ends after which the job did not go back into the queue, in order.
+
+    COMPLETED without a start is no end: accounting has closed the record of a requeue that slurmctld has forgotten.
+    """
     ordered = sorted(rows, key=lambda row: (row["Submit"], row["End"]))
-    return [row for row in ordered if _state(row) in FINAL
+    return [row for row in ordered if _state(row) in FINAL and not (_state(row) == "COMPLETED" and not _started(row))
             and not (_state(row) in ("NODE_FAIL", "PREEMPTED") and row is not ordered[-1])]  # fmt: skip
 
 
 def _state(row: Row) -> str:
     return row["State"].split()[0]
+
+
+def _started(row: Row) -> bool:
+    return row["Start"] not in ("", "None", "Unknown")
 
 
 def _over(row: Row) -> bool:
@@ -138,11 +145,15 @@ def ran_again(found: Collection[Run]) -> list[str]:
     return sorted({name for (name, _), count in ends.items() if count > 1})
 
 
-def overlaps(found: Collection[Run]) -> list[str]:
-    """GPUs that two runs had at the same time."""
+def overlaps(found: Collection[Run], forgotten: Collection[str] = ()) -> list[str]:
+    """GPUs that two runs had at the same time.
+
+    A job that slurmctld has forgotten is no such run: it goes on until its node registers, which takes seconds, and to
+    slurmctld its GPUs are free.
+    """
     held = defaultdict[tuple[str, int], list[Run]](list)
     for one in found:
-        for gpu in one.gpus:
+        for gpu in one.gpus if one.name not in forgotten else ():
             held[one.node, gpu].append(one)
     return [f"{node} GPU {gpu}: {two.name} had it {one.last - two.first:.1f} s before {one.name} gave it back"
             for (node, gpu), those in sorted(held.items())

@@ -176,6 +176,13 @@ def test_an_end_just_before_the_kill_may_be_recorded_twice() -> None:
     assert judged(*rows, states={"a": "COMPLETED"}, kills=((108.0, 109.0),)).problems
 
 
+def test_a_requeue_that_was_forgotten_has_a_record_without_a_start_which_is_no_end() -> None:
+    rows = (row("a", "7", "NODE_FAIL"), {**row("a", "7", "COMPLETED", 105, "120"), "Start": "None"},
+            row("a", "7", "FAILED", 110, "130"))  # fmt: skip
+    assert judged(*rows, states={"a": "FAILED"}) == Settled(ended=["a"])
+    assert judged(rows[1]).lost == ["a"]
+
+
 def test_a_refused_job_must_not_exist_and_one_without_an_answer_must_have_an_end_if_it_does() -> None:
     refused, unanswered = Submission("alice", "a", 100, refusal="no"), Submission("alice", "a", 100)
     assert judged(one=refused) == judged(one=unanswered) == Settled()
@@ -207,6 +214,7 @@ def test_two_runs_may_not_have_a_gpu_at_the_same_time() -> None:
         ("a", (0, 1), True), ("b", (1,), False), ("c", (1,), False), ("d", (1,), False), ("e", (), False),
     ]  # fmt: skip
     assert overlaps(found) == ["c1 GPU 1: c had it 1.0 s before b gave it back"]
+    assert overlaps(found, ["b"]) == []
 
 
 def test_a_job_that_ran_to_its_end_twice_is_told() -> None:
