@@ -108,9 +108,10 @@ class RayLane:
         if not self.probe_id:
             raise NotHere("the Ray workers have no GPUs")
         self.record = self.ray.wait_job(self.probe_id)
-        found = json_lines(self.ray.job_cli("logs", self.probe_id))
-        check(len(found) == 1 and found[0]["scheduler"] == "ray" and len(found[0]["gpus"]) == 1, f"{found}",
-              f"ray job logs {self.probe_id}")  # fmt: skip
+        text = self.ray.job_cli("logs", self.probe_id)
+        found = json_lines(text)
+        right = len(found) == 1 and found[0]["scheduler"] == "ray" and len(found[0]["gpus"]) == 1
+        check(right, f"{found or text[-500:]}", f"ray job logs {self.probe_id}")
         self.probe = found[0]
         return f"{self.probe_id} on {found[0]['host']}: CUDA_VISIBLE_DEVICES={found[0]['CUDA_VISIBLE_DEVICES']}"
 
