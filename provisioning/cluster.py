@@ -326,8 +326,8 @@ def remove_containers(names: Iterable[str], grace_s: int = 15) -> None:
         raise LabError(f"containers are left: {removed.last_lines}", "the same command again")
     if nameless:
         removed = run_local(["docker", "volume", "rm", "--force", *nameless], timeout_s=120, end_s=CHANGE_END_S)
-    if removed.exit_code:
-        raise LabError(f"volumes are left: {removed.last_lines}", "docker volume prune")
+        if removed.exit_code:
+            raise LabError(f"volumes are left: {removed.last_lines}", "docker volume prune")
 
 
 def _connect_once() -> None:

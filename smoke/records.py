@@ -59,10 +59,10 @@ class Note:
 def record_of(row: Mapping[str, str]) -> Record:
     """One row of ``Slurm.sacct``."""
     tres = parse_tres(row["AllocTRES"]) if row["AllocTRES"] else {}
-    return Record(row["JobID"], row["JobName"], row["User"], row["State"].split()[0], _epoch(row["Submit"]),
-                  _epoch(row["Start"]), _epoch(row["End"]), row["NodeList"], int(tres.get("gres/gpu", 0)))  # fmt: skip
+    return Record(row["JobID"], row["JobName"], row["User"], row["State"].split()[0], epoch(row["Submit"]),
+                  epoch(row["Start"]), epoch(row["End"]), row["NodeList"], int(tres.get("gres/gpu", 0)))  # fmt: skip
 
 
-def _epoch(text: str) -> float:
+def epoch(text: str) -> float:
     """Epoch seconds of a time of sacct; 0 for Unknown and None."""
     return float(text) if text.isdigit() else 0.0

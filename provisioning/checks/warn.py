@@ -31,10 +31,11 @@ def warnings_of(lab: Lab) -> list[str]:
     slurm = lab.slurm
     # measured: a round of questions, one every third of SlurmdTimeout, lasts 2 MessageTimeout + 1 s with a frozen node
     # among them; a healthy node's last answer may then be a third and two rounds old
-    if 0 < slurm.slurmd_timeout <= 3 * (2 * slurm.message_timeout + 1):
+    enough = 3 * (2 * slurm.message_timeout + 1) + 1
+    if 0 < slurm.slurmd_timeout < enough:
         found.append(f"slurm.slurmd_timeout: {slurm.slurmd_timeout} s is short beside message_timeout "
                      f"{slurm.message_timeout} s: a frozen node may take healthy ones with it; "
-                     f"{6 * slurm.message_timeout + 4} s is enough")  # fmt: skip
+                     f"{enough} s is enough")  # fmt: skip
     if not lab.users:
         found.append("users: there is none, so nobody but root can submit jobs")
     return found + _one_version(lab)

@@ -30,6 +30,8 @@ from smoke.stage import PAYLOADS, Stage
 DRAIN_S, RECORDED_S, GONE_S = 300, 60, 120
 #: A Ray job for which there is room begins sooner.
 UNBEGUN_S = 120
+#: What chaos does not wait for: the ends of a Ray job, and one that waits although nothing keeps it from beginning.
+RAY_SETTLED = RAY_FINAL | {"UNBEGUN"}
 
 
 @dataclass
@@ -63,7 +65,6 @@ class Chaos:
         self.watch = Watch(self.cluster)
         #: between which instants slurmctld was killed, in seconds since 1970
         self.kills: list[tuple[float, float]] = []
-        self.forgotten: list[str] = []
 
     def play(self, faults: Sequence[Fault]) -> None:
         """Faults under load, then the judgement. After an error and after Ctrl-C the lab is whole, and counted."""
@@ -86,8 +87,7 @@ class Chaos:
         self._count_load()
         self._drain_slurm()
         self._drain_ray()
-        self._judge_jobs()
-        self._judge_gpus()
+        self._judge_gpus(self._judge_jobs())
         self._judge_rest(before, used)
         self.outcome.judged = True
 
@@ -174,15 +174,14 @@ class Chaos:
         def left() -> list[str]:
             now = known()
             accepted = {one.name: "unknown to Ray" for one in self.load.ray_jobs if one.job}
-            return [f"{name} {state}" for name, state in (accepted | now).items()
-                    if state not in {*RAY_FINAL, "UNBEGUN"}]  # fmt: skip
+            return [f"{name} {state}" for name, state in (accepted | now).items() if state not in RAY_SETTLED]
 
         self._bounded("Ray jobs", left, DRAIN_S)
         ended = Counter(known().values())
-        self.outcome.counts |= {f"ray_{state.lower()}": ended[state] for state in sorted({*RAY_FINAL, "UNBEGUN"})}
+        self.outcome.counts |= {f"ray_{state.lower()}": ended[state] for state in sorted(RAY_SETTLED)}
 
-    def _judge_jobs(self) -> None:
-        """Submissions against records; slurmctld may still be handing some over."""
+    def _judge_jobs(self) -> list[str]:
+        """Submissions against records; slurmctld may still be handing some over. Returns the jobs it has forgotten."""
         found = Settled()
 
         def left() -> list[str]:
@@ -191,13 +190,13 @@ class Chaos:
             return found.problems
 
         self._bounded("records", left, RECORDED_S)
-        self.forgotten = found.forgotten
         self.outcome.counts |= {"ended": len(found.ended), "queued": len(found.queued), "losses": len(found.lost),
                                 "forgotten": len(found.forgotten), "ended_again": len(found.ended_again)}  # fmt: skip
+        return found.forgotten
 
-    def _judge_gpus(self) -> None:
+    def _judge_gpus(self, forgotten: list[str]) -> None:
         seen = runs(stamps(self.stage))
-        twice = [*self.watch.held_twice, *overlaps(seen, self.forgotten)]
+        twice = [*self.watch.held_twice, *overlaps(seen, forgotten)]
         for row in twice:
             self._problem(f"held twice: {row}")
         self.outcome.counts |= {"runs": len(seen), "ran_again": len(ran_again(seen)), "held_twice": len(twice)}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from smoke.chaos.load import Submission
+from smoke.records import epoch
 from smoke.slurm import FINAL, Row, parse_indices
 
 #: Two instants, in seconds since 1970.
@@ -82,16 +83,13 @@ def final(rows: Sequence[Row]) -> list[Row]:
     COMPLETED without a start is no end: accounting has closed the record of a requeue that slurmctld has forgotten.
     """
     ordered = sorted(rows, key=lambda row: (row["Submit"], row["End"]))
-    return [row for row in ordered if _state(row) in FINAL and not (_state(row) == "COMPLETED" and not _started(row))
+    return [row for row in ordered if _state(row) in FINAL
+            and not (_state(row) == "COMPLETED" and not epoch(row["Start"]))
             and not (_state(row) in ("NODE_FAIL", "PREEMPTED") and row is not ordered[-1])]  # fmt: skip
 
 
 def _state(row: Row) -> str:
     return row["State"].split()[0]
-
-
-def _started(row: Row) -> bool:
-    return row["Start"] not in ("", "None", "Unknown")
 
 
 def _over(row: Row) -> bool:
