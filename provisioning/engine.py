@@ -37,9 +37,6 @@ PACKAGES = {
 }
 BY_HAND = "install Docker Engine 20.10 or newer with the Compose v2 and buildx plugins, and start it"
 
-#: The engine outlives this program; kept so that Python does not warn of a child that still runs.
-_started: list[subprocess.Popen[bytes]] = []
-
 
 def ensure_engine(say: Say) -> None:
     """Return once an engine, Compose v2 and buildx answer; otherwise raise LabError."""
@@ -181,20 +178,21 @@ def _link_plugins() -> None:
 
 def _start(say: Say) -> None:
     started = time.monotonic()
-    child: subprocess.Popen[bytes] | None = None
+    pid = 0
     if Path("/run/systemd/system").is_dir():
         say("engine: starting docker.service")
         subprocess.run(["systemctl", "enable", "--now", "docker"], capture_output=True, timeout=START_S)
     elif not _running_dockerd():
         say(f"engine: no systemd here, starting dockerd (log: {LOG})")
-        with LOG.open("ab") as log:
-            child = subprocess.Popen(
-                ["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-        _started.append(child)
-        MARKER.write_text(f"{child.pid}\n")
+        # not a Popen: those complain of a child that outlives its parent, as this one is meant to
+        pid = os.posix_spawnp("dockerd", ["dockerd"], os.environ, setsid=True, file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ])  # fmt: skip
+        MARKER.write_text(f"{pid}\n")
     while state := _engine_state():
-        ended = child is not None and child.poll() is not None
+        ended = pid and os.waitpid(pid, os.WNOHANG)[0]
         if ended or time.monotonic() - started > START_S:
             MARKER.unlink(missing_ok=True)
             raise LabError(f"the container engine does not start ({state})\n{_last_log_lines()}", f"look at {LOG}")

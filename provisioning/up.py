@@ -9,7 +9,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from provisioning.checks import warnings_of
-from provisioning.cluster import CHANGE_END_S, Cluster, Container, list_containers, remove_containers, run_local
+from provisioning.cluster import (
+    CHANGE_END_S,
+    Cluster,
+    Container,
+    all_containers,
+    remove_containers,
+    remove_networks,
+    run_local,
+)
 from provisioning.engine import ensure_engine
 from provisioning.errors import LabError
 from provisioning.images import ensure_images
@@ -107,7 +115,7 @@ def _prepare(cluster: Cluster, progress: Progress, *, running: bool) -> None:
     settings = cluster.settings
     if running and cluster.stale_files():
         progress.say("note", "a start was broken off, and the YAML has changed since: it begins anew")
-        _compose_down(settings)
+        _remove(settings, all_containers(settings.project))
         running = False
     if not running:
         refuse_taken_port(cluster)
@@ -129,18 +137,20 @@ def _end_rotation(cluster: Cluster, progress: Progress) -> None:
 
 def down(settings: Settings) -> int:
     """Remove the containers; volumes, and so the queue, accounting and homes, stay."""
-    refuse_other_checkout(settings, list_containers(settings.project).values())
-    _compose_down(settings)
+    containers = all_containers(settings.project)
+    refuse_other_checkout(settings, containers)
+    _remove(settings, containers)
     print(f"{settings.project} is down; its state is kept (make up goes on, make destroy removes it)")
     return 0
 
 
 def destroy(settings: Settings) -> int:
     """Remove containers, volumes, rendered files and secrets. What is broken off here the next `make up` ends."""
-    refuse_other_checkout(settings, list_containers(settings.project).values())
+    containers = all_containers(settings.project)
+    refuse_other_checkout(settings, containers)
     if settings.generated.is_dir():
         (settings.generated / DESTROYING).touch()
-    _compose_down(settings, "--volumes")
+    _remove(settings, containers)
     left = volumes(settings)
     if left:
         removed = run_local(["docker", "volume", "rm", "--force", *left], timeout_s=120, end_s=CHANGE_END_S)
@@ -156,10 +166,10 @@ def destroy(settings: Settings) -> int:
     return 0
 
 
-def _compose_down(settings: Settings, *options: str) -> None:
-    """Works from the project's labels alone, so that it needs neither the YAML nor the rendered files."""
-    remove_containers((one.name for one in list_containers(settings.project).values()), grace_s=10)
-    command = ["docker", "compose", "--ansi", "never", "-p", settings.project, "down", "--remove-orphans"]
-    done = run_local([*command, *options], timeout_s=180, end_s=CHANGE_END_S)
-    if done.exit_code:
-        raise LabError(f"docker compose down: {done.last_lines}", "make down again, then docker ps")
+def _remove(settings: Settings, containers: Iterable[Container]) -> None:
+    """Containers and networks, by the project's labels alone: needs neither the YAML nor the rendered files."""
+    remove_containers((one.name for one in containers), grace_s=10)
+    for network, users in remove_networks(settings.project).items():
+        why = f"{', '.join(users)} uses it" if users else "the engine says that something uses it, and nothing does"
+        print(f"note: the network {network} stays: {why}; make destroy after "
+              f"{'that' if users else 'the next start of the engine'} removes it")  # fmt: skip

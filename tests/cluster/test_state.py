@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -28,7 +29,20 @@ def test_up_on_a_running_lab_changes_nothing_and_is_quick(cluster: Cluster) -> N
     assert seconds < 10, seconds
 
 
-def test_down_and_up_keep_everything(cluster: Cluster) -> None:
+@pytest.fixture
+def guest(cluster: Cluster) -> Iterator[str]:
+    """A container of somebody else on the lab's network, as an author's own tool is."""
+    name, network = f"{cluster.settings.project}-guest", f"{cluster.settings.project}_lab"
+    image = cluster.containers()["login"].image
+    ran = run_local(
+        ["docker", "run", "-d", "--name", name, "--network", network, "--entrypoint", "sleep", image, "900"]
+    )
+    assert not ran.exit_code, ran.stderr
+    yield name
+    run_local(["docker", "rm", "--force", name])
+
+
+def test_down_and_up_keep_everything(cluster: Cluster, guest: str, capsys: pytest.CaptureFixture[str]) -> None:
     done = cluster.exec("login", ["sbatch", "--parsable", "--wait", "-o", "/dev/null", "--wrap", "true"], user="alice",
                         workdir="/home/alice").stdout.strip()  # fmt: skip
     held = [
@@ -40,6 +54,7 @@ def test_down_and_up_keep_everything(cluster: Cluster) -> None:
     try:
         down(cluster.settings)
         assert not cluster.containers()
+        assert f"_lab stays: {guest} uses it" in capsys.readouterr().out
         up(cluster.settings)
         assert [job for job in queue(cluster) if job in held] == held
         rows = cluster.exec("login", ["sacct", "-nPX", "-j", done, "-o", "State,ExitCode"], user="alice").stdout
