@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from provisioning import slurmtypes
 from provisioning.accounting import named_qos
-from provisioning.cluster import FIXED_SERVICES
-from provisioning.lab import Lab
+from provisioning.lab import FIXED_SERVICES, Lab
 from provisioning.plan import Plan, wanted_services
 from provisioning.plan_config import SLURM_CONF, held_back, parse_conf
 from provisioning.plan_facts import Facts

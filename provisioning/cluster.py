@@ -21,7 +21,7 @@ import yaml
 from provisioning.errors import LabError
 from provisioning.files import write_whole
 from provisioning.hostzone import zone_of
-from provisioning.lab import Lab
+from provisioning.lab import FIXED_SERVICES, Lab
 from provisioning.load import load_lab
 from provisioning.render import render
 from provisioning.render.compose import node_names, ray_worker_names
@@ -35,8 +35,6 @@ SERVICE_LABEL = "com.docker.compose.service"
 COMPOSE_FILE = "compose.yaml"
 #: At Ctrl-C a command that has begun may come to its end within so many seconds: half of what changes a lab is worse.
 END_S, CHANGE_END_S = 5.0, 90.0
-#: Services that every lab has; nodes and Ray workers come from the YAML.
-FIXED_SERVICES = ("db", "slurmdbd", "slurmctld", "absent", "login", "ray-head")
 
 
 @dataclass(frozen=True)

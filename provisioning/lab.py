@@ -15,6 +15,9 @@ from typing import Any
 #: A value that is not given: the parameter is left to Slurm's own default.
 UNSET = ""
 
+#: Services that every lab has; nodes and Ray workers come from its YAML.
+FIXED_SERVICES = ("db", "slurmdbd", "slurmctld", "absent", "login", "ray-head")
+
 
 #: The greatest number Slurm keeps in 16 and in 32 bits; the values above mean "not set" and "no limit".
 MAX16, MAX32 = 65533, 4294967293

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from provisioning.accounting import Change, desired_accounting, plan_accounting
-from provisioning.cluster import COMPOSE_FILE, FIXED_SERVICES, Cluster
-from provisioning.lab import Lab
+from provisioning.cluster import COMPOSE_FILE, Cluster
+from provisioning.lab import FIXED_SERVICES, Lab
 from provisioning.plan_config import SLURM_CONF, drift, held_back, line_changes
 from provisioning.plan_facts import HASH_LABEL, Facts, read_facts
 from provisioning.render import render

@@ -218,6 +218,13 @@ class Slurm:
                         timeout_s=timeout_s, show=lambda row: row["State"],
                         look_at=f"sacct -j {job_id}; make logs NODE=slurmdbd")  # fmt: skip
 
+    def start_requeued(self, job_id: str, timeout_s: float = 30) -> None:
+        """Have the operator start a job that was put back into the queue, which Slurm holds back for two minutes."""
+        wait_for(f"the operator starts job {job_id} again",
+                 lambda: self.login.door.exec("slurmctld", let_go(job_id), check=False),
+                 lambda done: done.exit_code == 0, timeout_s=timeout_s, show=lambda done: done.stderr,
+                 look_at=f"scontrol show job {job_id}")  # fmt: skip
+
     def cancel(self, *job_ids: str) -> None:
         """Cancel jobs; one that has ended is no error."""
         if job_ids:

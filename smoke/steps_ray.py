@@ -111,7 +111,9 @@ class RayLane:
         text = self.ray.job_cli("logs", self.probe_id)
         found = json_lines(text)
         right = len(found) == 1 and found[0]["scheduler"] == "ray" and len(found[0]["gpus"]) == 1
-        check(right, f"{found or text[-500:]}", f"ray job logs {self.probe_id}")
+        # Ray answers with an empty log where the job's record names no agent to ask
+        agent = self.record["driver_agent_http_address"]
+        check(right, f"{found or text[-500:]!r}, read from {agent}", f"ray job logs {self.probe_id}")
         self.probe = found[0]
         return f"{self.probe_id} on {found[0]['host']}: CUDA_VISIBLE_DEVICES={found[0]['CUDA_VISIBLE_DEVICES']}"
 

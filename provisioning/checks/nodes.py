@@ -6,11 +6,11 @@ import re
 
 from provisioning import slurm_names, slurmtypes
 from provisioning.checks.report import Report
-from provisioning.lab import Nodes
+from provisioning.lab import FIXED_SERVICES, Nodes
 
 MAX_NODES, MAX_GPUS = 64, 64
 HOST = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"
-RESERVED = {"db", "slurmdbd", "slurmctld", "absent", "login", "ray-head", "localhost", "default", "all"}
+RESERVED = {*FIXED_SERVICES, "localhost", "default", "all"}
 #: Parameters that would take the node away from the container that stands for it.
 FIXED = ("NodeName", "NodeAddr", "NodeHostname", "BcastAddr", "Port", "State", "Reason", "Procs")
 

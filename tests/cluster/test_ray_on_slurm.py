@@ -18,7 +18,7 @@ from provisioning.cluster import Cluster, run_local
 from provisioning.slurmtypes import expand_hosts
 from provisioning.waiting import wait_for
 from smoke.ray_on_slurm import SCRIPT, log_of, submit
-from smoke.slurm import FINAL, Slurm, let_go, parse_indices
+from smoke.slurm import FINAL, Slurm, parse_indices
 
 pytestmark = pytest.mark.slow
 #: Prints what Ray has, each GPU once; then does what it was told: exit with a code, wait for a file, count.
@@ -190,8 +190,7 @@ def test_a_preempted_driver_goes_on_from_its_checkpoint(cluster: Cluster, jobs: 
     alice.wait_state(urgent, {"COMPLETED"}, timeout_s=60)
     nothing_left(cluster, "c4", job_id)
     alice.wait_state(job_id, {"PENDING", "RUNNING"})
-    wait_for("release", lambda: cluster.exec("slurmctld", let_go(job_id), check=False),
-             lambda done: done.exit_code == 0, timeout_s=30)  # fmt: skip
+    alice.start_requeued(job_id)
     assert jobs.ended("counts", 150) == ("COMPLETED", "0:0"), jobs.log("counts")
     assert re.findall(r"counting from (\d+)", jobs.log("counts")) == ["0", "5"]
     alice.wait_recorded(job_id)
