@@ -132,9 +132,10 @@ def show(report: Report, console: Console) -> None:
     ):
         console.print(f"bounds: {reason}")
     console.print(one_line(report.scenario.lesson), width=min(100, console.width))
-    console.print(
-        f"{'ok' if report.ok else 'MISSED'} in {report.seconds:.0f} s; again: make scenario NAME={report.scenario.name}"
-    )
+    again = f"make scenario NAME={report.scenario.name}"
+    console.print(f"{'ok' if report.ok else 'MISSED'} in {report.seconds:.0f} s; again: {again}")
+    if not report.ok:
+        console.print(f"if the machine is busy with other things: {again} SCALE={2 * report.clock.second_per_min:g}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -156,7 +156,10 @@ def test_exit_status_and_json(
     assert frame.main(["good", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ok"] is True
     assert frame.main(["all"]) == 1
-    assert "bad: MISSED" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "bad: MISSED" in said
+    scale = made["bad"].scale_s
+    assert said.count("SCALE=") == 1 and f"make scenario NAME=bad SCALE={2 * scale:g}" in said
     made["good"] = dataclasses.replace(made["good"], quick=True)
     assert frame.main(["quick", "--json"]) == 0, "only the quick one"
     capsys.readouterr()
