@@ -30,6 +30,15 @@ DRIVERS = Path(__file__).resolve().parent / "scenarios" / "drivers"
 #: Jobs of a scenario carry this comment; only they are cancelled.
 COMMENT = "scenario"
 DRIVER_PID = "/tmp/scenario-driver.pid"
+#: Prints a file once it has so many lines of a kind, after two seconds at the latest. Looking from within costs a
+#: hundredth of a command that enters the container each time; several at once would slow down what they look at.
+LOOK = """
+for look in $(seq 20); do
+    test "$(grep -cE "$2" "$1" 2>/dev/null)" -ge "$3" 2>/dev/null && break
+    sleep 0.1
+done
+cat "$1"
+"""
 
 
 @dataclass
@@ -241,8 +250,12 @@ class Stage(Parts):
 
     def notes(self, name: str) -> list[Note]:
         """What the payload of a job wrote so far."""
+        return self._notes(["cat", f"{self.folder}/{name}.log"])
+
+    def _notes(self, argv: list[str]) -> list[Note]:
+        """The whole lines that a command on the login node prints."""
         self.sleep_until(0)
-        text = self.cluster.exec("login", ["cat", f"{self.folder}/{name}.log"], check=False).stdout
+        text = self.cluster.exec("login", argv, check=False).stdout
         lines = text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
         return [Note(**json.loads(line)) for line in lines]
 
@@ -253,12 +266,13 @@ class Stage(Parts):
 
     def wait_note(self, name: str, *events: str, count: int = 1, timeout_s: float = 60) -> Note:
         """Wait for the ``count``-th line of these kinds."""
+        look = ["sh", "-c", LOOK, "sh", f"{self.folder}/{name}.log", f'"event": "({"|".join(events)})"', str(count)]
 
         def seen() -> list[Note]:
-            return [note for note in self.notes(name) if note.event in events]
+            return [note for note in self._notes(look) if note.event in events]
 
         found = wait_for(f"{name}: {', '.join(events)}", seen, lambda notes: len(notes) >= count,
-                         timeout_s=timeout_s, interval_s=0.1,
+                         timeout_s=timeout_s, interval_s=0,
                          show=lambda notes: f"{len(notes)} of {count}", look_at="squeue")  # fmt: skip
         return found[count - 1]
 

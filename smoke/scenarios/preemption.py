@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +19,10 @@ from smoke.slurm import let_go
 from smoke.stage import Stage
 from smoke.verdict import Prediction
 
-#: The urgent job goes, and the victim's hold with it, as soon as it may; a run's end and its release need two seconds.
+#: The urgent job goes, then the victim's hold: let go before the node is free, it may wait for backfill's next round.
 RELEASE = """
 scancel {other}
+for try in $(seq 80); do test -z "$(squeue --noheader --job={other} 2>/dev/null)" && break; sleep 0.05; done
 for try in $(seq 40); do {let_go} && exit; sleep 0.1; done
 """
 
@@ -147,21 +147,21 @@ def _burned_s(notes: list[Note]) -> float:
 
 
 class Lead:
-    """Seconds from a request to its effect: what the latest requests of all cases took."""
+    """Seconds from a request to its effect: what a case's requests took so far, or before the first another case's."""
 
     def __init__(self, first_s: float) -> None:
         """``first_s`` is what counts until one was made."""
-        self._first_s = first_s
-        self._latest: deque[float] = deque(maxlen=5)
+        self._latest_s = first_s
+        self._of_case: dict[str, list[float]] = {}
 
-    def saw(self, took_s: float) -> None:
+    def saw(self, case: str, took_s: float) -> None:
         """One more request."""
-        self._latest.append(took_s)
+        self._latest_s = took_s
+        self._of_case.setdefault(case, []).append(took_s)
 
-    @property
-    def s(self) -> float:
-        """What the next one will take."""
-        return median(self._latest or [self._first_s])
+    def of(self, case: str) -> float:
+        """What the case's next one will take."""
+        return median(self._of_case.get(case, [self._latest_s]))
 
 
 def _play(
@@ -170,27 +170,27 @@ def _play(
     """Preempt a job after each of its uptimes by an urgent job on its node, and let it run again after the wait.
 
     24.11 holds a requeued job back for two minutes; an operator lets it go when the urgent job has gone. Each request
-    is made so much early as the latest ones took; by what a run or a wait was too long, the next one is shorter.
+    is made so much early as those before took; by what a run or a wait was too long, the next one is shorter.
     """
     run_over_s = wait_over_s = 0.0
     for number, uptime in enumerate(case.uptimes_min, start=1):
         begun = stage.wait_note(case.name, "start", count=number)
         due = begun.t + stage.clock.real_s(uptime) - run_over_s
-        stage.sleep_until(due - stops.s)
+        stage.sleep_until(due - stops.of(case.name))
         asked = time.time()
         [other] = stage.submit(user, stage.command(f"urgent-{job}-{number}", urgent, ["--work=1000000"]))
         stopped = stage.wait_note(case.name, "stopped", "end", count=number)
         if stopped.event == "end":
             stage.operator("scancel", other)
             return stage.notes(case.name)
-        stops.saw(stopped.t - asked)
+        stops.saw(case.name, stopped.t - asked)
         run_over_s = stopped.t - due
         due = stopped.t + stage.clock.real_s(case.wait_min) - wait_over_s
-        stage.sleep_until(due - starts.s)
+        stage.sleep_until(due - starts.of(case.name))
         asked = time.time()
         stage.operator("sh", "-c", RELEASE.format(other=other, let_go=shlex.join(let_go(job))))
         again = stage.wait_note(case.name, "start", count=number + 1)
-        starts.saw(again.t - asked)
+        starts.saw(case.name, again.t - asked)
         wait_over_s = again.t - due
     if not case.to_the_end:
         stage.operator("scancel", job)
