@@ -89,7 +89,8 @@ def predict(lab: Lab, work: Workload) -> list[Prediction]:  # noqa: ARG001 - eve
         Prediction.within("nothing saved: time in all", lost.wall_min, 0.03, "min", tight),
         Prediction.exact("2 h job preempted every 48 min: it ends", 0),
         Prediction("2 h job preempted every 48 min: furthest progress", longest, 0.9 * longest,
-                   longest + work.clock.sim_min(1.5), "min", loose),
+                   longest + work.clock.sim_min(2.5), "min",
+                   "a late answer, and a run that makes up for an early one"),
         Prediction("2 h job preempted every 48 min: burned for nothing", endless.lost_min, endless.lost_min - slack,
                    endless.lost_min + slack, "min", loose),
         Prediction.exact("the same with checkpoints: it ends", 1),
@@ -170,13 +171,13 @@ def _play(
     """Preempt a job after each of its uptimes by an urgent job on its node, and let it run again after the wait.
 
     24.11 holds a requeued job back for two minutes; an operator lets it go when the urgent job has gone. Each request
-    is made so much early as those before took; by what a wait was too long, the next one is shorter. Runs make up for
-    nothing: one that is too short for its checkpoint would lose it all.
+    is made so much early as those before took; by what a wait was too long, the next one is shorter, and so a run;
+    but not one with checkpoints, which loses it all if it is too short for the first.
     """
-    over_s = 0.0
+    run_over_s = wait_over_s = 0.0
     for number, uptime in enumerate(case.uptimes_min, start=1):
         begun = stage.wait_note(case.name, "start", count=number)
-        due = begun.t + stage.clock.real_s(uptime)
+        due = begun.t + stage.clock.real_s(uptime) - run_over_s
         stage.sleep_until(due - stops.of(case.name))
         asked = time.time()
         [other] = stage.submit(user, stage.command(f"urgent-{job}-{number}", urgent, ["--work=1000000"]))
@@ -185,13 +186,14 @@ def _play(
             stage.operator("scancel", other)
             return stage.notes(case.name)
         stops.saw(case.name, stopped.t - asked)
-        due = stopped.t + stage.clock.real_s(case.wait_min) - over_s
+        run_over_s = 0.0 if case.job.checkpoints else stopped.t - due
+        due = stopped.t + stage.clock.real_s(case.wait_min) - wait_over_s
         stage.sleep_until(due - starts.of(case.name))
         asked = time.time()
         stage.operator("sh", "-c", RELEASE.format(other=other, let_go=shlex.join(let_go(job))))
         again = stage.wait_note(case.name, "start", count=number + 1)
         starts.saw(case.name, again.t - asked)
-        over_s = again.t - due
+        wait_over_s = again.t - due
     if not case.to_the_end:
         stage.operator("scancel", job)
     else:

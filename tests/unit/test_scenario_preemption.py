@@ -52,13 +52,16 @@ class FakeStage:
 
 
 CASE = Case("case", Job(480), (30, 45, 60), 20)
+SAVING = Case("saving", Job(480, 30, 2), (30, 45, 60), 20)
 
 
-def minutes_of(lags_s: Iterator[float], first_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[float, float]:
+def minutes_of(
+    case: Case, lags_s: Iterator[float], first_s: float, monkeypatch: pytest.MonkeyPatch
+) -> tuple[float, float]:
     """What the preempted runs and the waits between them took in all."""
     stage = FakeStage(lags_s)
     monkeypatch.setattr(preemption.time, "time", lambda: stage.now)
-    notes = preemption._play(stage, CASE, "7", "alice", [], Lead(first_s), Lead(first_s))  # type: ignore[arg-type]
+    notes = preemption._play(stage, case, "7", "alice", [], Lead(first_s), Lead(first_s))  # type: ignore[arg-type]
     assert [note.event for note in notes] == ["start", "stopped"] * 3 + ["start", "end"]
     spans = [(after.t - before.t) / 0.1 for before, after in itertools.pairwise(notes)]
     return sum(spans[0:6:2]), sum(spans[1:6:2])
@@ -66,14 +69,17 @@ def minutes_of(lags_s: Iterator[float], first_s: float, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("first_s", [0.1, 0.6, 2.0])
 def test_a_wrong_first_guess_is_made_up_for(first_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs, waits = minutes_of(itertools.repeat(0.6), first_s, monkeypatch)
-    assert runs == pytest.approx(135 - 10 * (first_s - 0.6)), "its first run is off"
+    runs, waits = minutes_of(CASE, itertools.repeat(0.6), first_s, monkeypatch)
+    assert runs == pytest.approx(135)
+    assert waits == pytest.approx(60)
+    runs, waits = minutes_of(SAVING, itertools.repeat(0.6), first_s, monkeypatch)
+    assert runs == pytest.approx(135 - 10 * (first_s - 0.6)), "its first run alone is off"
     assert waits == pytest.approx(60)
 
 
 def test_late_answers_are_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     late = iter([0.5, 0.5, 0.5, 1.8, 0.5, 0.5])
-    runs, waits = minutes_of(late, 0.5, monkeypatch)
+    runs, waits = minutes_of(CASE, late, 0.5, monkeypatch)
     assert runs == pytest.approx(135)
     assert waits == pytest.approx(60, abs=7)
 
