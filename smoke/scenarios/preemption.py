@@ -148,21 +148,22 @@ def _burned_s(notes: list[Note]) -> float:
 
 
 class Lead:
-    """Seconds from a request to its effect: what a case's requests took so far, or before the first another case's."""
+    """Seconds from a request to its effect: what a case's own took; before its first the quickest of the others, which
+    was alone."""
 
     def __init__(self, first_s: float) -> None:
         """``first_s`` is what counts until one was made."""
-        self._latest_s = first_s
-        self._of_case: dict[str, list[float]] = {}
+        self._first_s = first_s
+        self._seen: list[tuple[str, float]] = []
 
     def saw(self, case: str, took_s: float) -> None:
         """One more request."""
-        self._latest_s = took_s
-        self._of_case.setdefault(case, []).append(took_s)
+        self._seen.append((case, took_s))
 
     def of(self, case: str) -> float:
         """What the case's next one will take."""
-        return median(self._of_case.get(case, [self._latest_s]))
+        own = [took_s for one, took_s in self._seen if one == case]
+        return median(own or [min((took_s for _, took_s in self._seen), default=self._first_s)])
 
 
 def _play(
