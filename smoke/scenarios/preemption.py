@@ -213,7 +213,7 @@ SCENARIO = Scenario(
     preempted job's price is the checkpoints it writes, half an interval each time, and the wait in the
     queue. If preemptions come more often than the job is long and nothing is saved, it burns GPU time for
     ever: saving is then not an optimisation but the only way to end.""",
-    scale_s=0.1,
+    scale_s=0.12,
     workload=workload,
     predict=predict,
     measure=measure,
