@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -76,9 +77,16 @@ def inflict(cluster: Cluster, fault: Fault, struck: Callable[[float, float], Non
 
 
 def wait_whole(cluster: Cluster) -> None:
-    """Wait until every node takes jobs, accounting answers and every Ray node is alive."""
+    """Wait until every node takes jobs, accounting has heard of all and every Ray node is alive."""
     wait_for("the lab is whole", lambda: missing(cluster), lambda found: not found, timeout_s=BACK_S, interval_s=0.5,
              show=", ".join, look_at="make doctor")  # fmt: skip
+
+
+def unsent_records(cluster: Cluster) -> int:
+    """Records that slurmctld keeps in its memory until slurmdbd takes them, see sdiag(1): a kill would lose them."""
+    said = cluster.exec("slurmctld", ["sdiag"], check=False).stdout
+    found = re.search(r"DBD Agent queue size:\s*(\d+)", said)
+    return int(found[1]) if found else 0
 
 
 def missing(cluster: Cluster) -> list[str]:
@@ -88,6 +96,8 @@ def missing(cluster: Cluster) -> list[str]:
              if name not in states or not states[name].ready or states[name].held_back]  # fmt: skip
     if not registered(cluster):
         found.append("accounting")
+    elif waiting := unsent_records(cluster):
+        found.append(f"{waiting} records on their way to slurmdbd")
     try:
         found += [f"{name} not alive in Ray" for name in missing_ray(cluster)]
     except LabError as error:

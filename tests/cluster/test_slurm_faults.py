@@ -151,6 +151,23 @@ def test_a_node_that_was_started_again_at_once_fails_its_jobs_and_keeps_a_drain(
     wait_idle(cluster)
 
 
+def test_a_node_that_starts_while_slurmctld_does_ends_the_jobs_that_it_lost_too(
+    cluster: Cluster, alice: Person
+) -> None:
+    """As after a loss of power: it is there first, and the controller may refuse its first questions."""
+    jobs = submit(alice)
+    wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=30)
+    with killed(cluster, "slurmctld"):
+        docker("restart", "--time", "0", cluster.container_name(NODE))
+        wait_for("it waits for slurmctld", lambda: cluster.exec(NODE, ["pgrep", "-f", "wait-port"], check=False).stdout,
+                 timeout_s=20)  # fmt: skip
+    begun = time.monotonic()
+    check_failed_over(alice, jobs)
+    assert time.monotonic() - begun < cluster.lab.slurm.slurmd_timeout
+    alice.cancel(jobs["again"])
+    wait_idle(cluster)
+
+
 # -- slurmctld
 
 
