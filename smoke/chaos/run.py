@@ -196,7 +196,7 @@ class Chaos:
 
     def _judge_gpus(self, forgotten: list[str]) -> None:
         seen = runs(stamps(self.stage))
-        twice = [*self.watch.held_twice, *overlaps(seen, forgotten)]
+        twice = [*self.watch.held_twice, *overlaps(seen, forgotten, self.kills)]
         for row in twice:
             self._problem(f"held twice: {row}")
         self.outcome.counts |= {"runs": len(seen), "ran_again": len(ran_again(seen)), "held_twice": len(twice)}

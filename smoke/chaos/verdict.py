@@ -143,11 +143,11 @@ def ran_again(found: Collection[Run]) -> list[str]:
     return sorted({name for (name, _), count in ends.items() if count > 1})
 
 
-def overlaps(found: Collection[Run], forgotten: Collection[str] = ()) -> list[str]:
+def overlaps(found: Collection[Run], forgotten: Collection[str] = (), kills: Sequence[Span] = ()) -> list[str]:
     """GPUs that two runs had at the same time.
 
-    A job that slurmctld has forgotten is no such run: it goes on until its node registers, which takes seconds, and to
-    slurmctld its GPUs are free.
+    A run that slurmctld has forgotten is none of them, because it forgot the job or that it had begun: it goes on until
+    its node registers, which takes seconds, and to slurmctld its GPUs are free.
     """
     held = defaultdict[tuple[str, int], list[Run]](list)
     for one in found:
@@ -155,7 +155,8 @@ def overlaps(found: Collection[Run], forgotten: Collection[str] = ()) -> list[st
             held[one.node, gpu].append(one)
     return [f"{node} GPU {gpu}: {two.name} had it {one.last - two.first:.1f} s before {one.name} gave it back"
             for (node, gpu), those in sorted(held.items())
-            for one, two in pairwise(sorted(those, key=lambda run: run.first)) if two.first < one.last]  # fmt: skip
+            for one, two in pairwise(sorted(those, key=lambda run: run.first))
+            if two.first < one.last and not _unsaved(one.first, kills)]  # fmt: skip
 
 
 def grown(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:

@@ -215,6 +215,9 @@ def test_two_runs_may_not_have_a_gpu_at_the_same_time() -> None:
     ]  # fmt: skip
     assert overlaps(found) == ["c1 GPU 1: c had it 1.0 s before b gave it back"]
     assert overlaps(found, ["b"]) == []
+    [begun] = {one.first for one in found if one.name == "b"}
+    assert overlaps(found, kills=[(begun + SAVE_S - 1, begun + SAVE_S)]) == [], "that it had begun was not saved"
+    assert overlaps(found, kills=[(begun + SAVE_S + 1, begun + SAVE_S + 2)]) == overlaps(found)
 
 
 def test_a_job_that_ran_to_its_end_twice_is_told() -> None:
