@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 
 from provisioning import versions
-from provisioning.cluster import CHANGE_END_S, Cluster, run_local
+from provisioning.cluster import CHANGE_END_S, PROJECT_LABEL, Cluster, run_local
 from provisioning.errors import LabError
 from provisioning.files import write_whole
 from provisioning.lab import Lab
@@ -20,8 +20,6 @@ from provisioning.settings import Settings
 STATE_FILE = "state.json"
 #: Number of the way in which volumes and secrets are laid out; another one is not understood.
 LAYOUT = "1"
-#: Labels of volumes carry the project; Compose writes them.
-VOLUME_FILTER = "label=com.docker.compose.project="
 RAY_VOLUMES = ("ray", "ray-session")
 
 
@@ -45,7 +43,7 @@ def write_state(settings: Settings, lab: Lab, *, ready: bool) -> None:
 
 def volumes(settings: Settings) -> list[str]:
     """Names of the project's volumes."""
-    listed = run_local(["docker", "volume", "ls", "--quiet", "--filter", f"{VOLUME_FILTER}{settings.project}"])
+    listed = run_local(["docker", "volume", "ls", "--quiet", "--filter", f"label={PROJECT_LABEL}={settings.project}"])
     if listed.exit_code:
         raise LabError(f"the engine does not list its volumes: {listed.last_lines}", "make up starts the engine")
     return listed.stdout.split()

@@ -156,7 +156,7 @@ def test_a_node_that_starts_while_slurmctld_does_ends_the_jobs_that_it_lost_too(
 ) -> None:
     """As after a loss of power: it is there first, and the controller may refuse its first questions."""
     jobs = submit(alice)
-    wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=30)
+    wait_saved(cluster)
     with killed(cluster, "slurmctld"):
         docker("restart", "--time", "0", cluster.container_name(NODE))
         wait_for("it waits for slurmctld", lambda: cluster.exec(NODE, ["pgrep", "-f", "wait-port"], check=False).stdout,
@@ -195,7 +195,7 @@ def test_slurmctld_that_was_killed_is_back_soon_and_running_jobs_end_as_if_nothi
     running = alice.batch({"runs": ("-w c1", "sleep 12; exit 3")})["runs"]
     waiting = alice.batch({"waits": "--begin=now+1hour"})["waits"]
     alice.wait_seen({running: "RUNNING", waiting: "PENDING"})
-    saved = wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=30)
+    saved = wait_saved(cluster)
     assert saved >= 0
     with submitting(cluster) as said:
         wait_for("bob submits", said, lambda lines: len(lines) >= 3, timeout_s=30)
@@ -304,6 +304,11 @@ def _saved_s(cluster: Cluster) -> float:
     return float(text) - max(map(float, newest)) - 1
 
 
+def wait_saved(cluster: Cluster) -> float:
+    """Wait until slurmctld has saved its queue; return how long after its last change."""
+    return wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=30)
+
+
 # -- accounting
 
 
@@ -334,7 +339,7 @@ def test_all_containers_killed_at_once_come_back_with_queue_homes_and_records(cl
     assert alice.wait_recorded(done)["State"] == "COMPLETED"
     jobs = submit(alice)
     held = list(alice.batch({f"held{number}": "--hold" for number in range(3)}).values())
-    wait_for("the queue is saved", lambda: _saved_s(cluster), lambda age: age >= 0, timeout_s=30)
+    wait_saved(cluster)
     kill_all(cluster)
     up(cluster.settings)
     order = cluster.exec("slurmctld", ["squeue", "-h", "-t", "PD", "-S", "i", "-o", "%i"]).stdout.split()

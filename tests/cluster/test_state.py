@@ -12,6 +12,7 @@ import pytest
 from provisioning.cluster import Cluster, run_local
 from provisioning.errors import LabError
 from provisioning.up import down, up
+from smoke.faults import docker
 
 
 def queue(cluster: Cluster) -> list[str]:
@@ -34,12 +35,9 @@ def guest(cluster: Cluster) -> Iterator[str]:
     """A container of somebody else on the lab's network, as an author's own tool is."""
     name, network = f"{cluster.settings.project}-guest", f"{cluster.settings.project}_lab"
     image = cluster.containers()["login"].image
-    ran = run_local(
-        ["docker", "run", "-d", "--name", name, "--network", network, "--entrypoint", "sleep", image, "900"]
-    )
-    assert not ran.exit_code, ran.stderr
+    docker("run", "-d", "--name", name, "--network", network, "--entrypoint", "sleep", image, "900")
     yield name
-    run_local(["docker", "rm", "--force", name])
+    docker("rm", "--force", name)
 
 
 def test_down_and_up_keep_everything(cluster: Cluster, guest: str, capsys: pytest.CaptureFixture[str]) -> None:
